@@ -84,10 +84,28 @@ impl DType {
         }
     }
 
+    /// Whether no element is NaN or infinite; true of integers. The loops are those that the compiler puts into vectors.
+    pub fn is_finite(self, bytes: &[u8]) -> bool {
+        let narrow = |exponent: u16| {
+            let of = |pair: &[u8; 2]| u16::from(u16::from_le_bytes(*pair) & exponent == exponent);
+            bytes.as_chunks().0.iter().fold(0, |found, pair| found | of(pair)) == 0
+        };
+        match self {
+            DType::F32 => {
+                let of = |word: &[u8; 4]| u32::from(u32::from_le_bytes(*word) & 0x7f80_0000 == 0x7f80_0000);
+                bytes.as_chunks().0.iter().fold(0, |found, word| found | of(word)) == 0
+            }
+            DType::F16 => narrow(0x7c00),
+            DType::Bf16 => narrow(0x7f80),
+            _ => true,
+        }
+    }
+
     /// Writes numbers as elements of a floating-point type, rounded as by [`DType::round`], or as int8, to the nearest integer
-    /// of its range.
-    pub fn encode(self, values: &[f32], bytes: &mut [u8]) {
+    /// of its range. Returns whether all are finite in a floating-point type.
+    pub fn encode(self, values: &[f32], bytes: &mut [u8]) -> bool {
         let mut block = [0u16; BLOCK];
+        let mut finite = true;
         for (values, bytes) in values.chunks(BLOCK).zip(bytes.chunks_mut(self.bytes(BLOCK))) {
             let words = &mut block[..values.len()];
             match self {
@@ -103,12 +121,17 @@ impl DType {
                 }
                 _ => {
                     debug_assert_eq!(self, DType::F32);
-                    bytes.copy_from_slice(bytemuck::cast_slice(values));
+                    let own = bytemuck::cast_slice(values);
+                    finite &= self.is_finite(own);
+                    bytes.copy_from_slice(own);
                     continue;
                 }
             }
-            bytes.copy_from_slice(bytemuck::cast_slice(words));
+            let own = bytemuck::cast_slice(words);
+            finite &= self.is_finite(own);
+            bytes.copy_from_slice(own);
         }
+        finite
     }
 
     /// Decodes elements of a floating-point type into `values`, as many as fit.
@@ -192,6 +215,27 @@ mod tests {
             let error = name.parse::<DType>().unwrap_err().to_string();
             assert!(error.contains("expected \"float32\", \"float16\" or \"bfloat16\""), "{error}");
         }
+    }
+
+    #[test]
+    fn one_number_that_is_not_finite_is_seen_anywhere() {
+        for dtype in [DType::F32, DType::F16, DType::Bf16] {
+            for count in [0, 1, 7, 64, 1500] {
+                let mut values: Vec<f32> = (0..count).map(|i| (i as f32 - 750.0) * 80.0).collect();
+                let mut bytes = vec![0; 1 + dtype.bytes(count)];
+                assert!(dtype.encode(&values, &mut bytes[1..]) && dtype.is_finite(&bytes[1..]), "{dtype:?} {count}");
+                for place in [0, count / 2, count.saturating_sub(1)].into_iter().filter(|place| *place < count) {
+                    for wrong in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                        let before = std::mem::replace(&mut values[place], wrong);
+                        assert!(!dtype.encode(&values, &mut bytes[1..]), "{dtype:?} {count} {place} {wrong}");
+                        assert!(!dtype.is_finite(&bytes[1..]), "{dtype:?} {count} {place} {wrong}");
+                        values[place] = before;
+                    }
+                }
+            }
+        }
+        assert!(!DType::F16.encode(&[65520.0], &mut [0; 2]) && DType::F16.encode(&[65519.0], &mut [0; 2]));
+        assert!(DType::U8.is_finite(&[255; 8]) && DType::U32.is_finite(&[255; 8]));
     }
 
     #[test]

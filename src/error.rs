@@ -159,7 +159,7 @@ pub enum Error {
         /// The fault and, if there is one, the remedy.
         problem: String,
     },
-    /// A result contains NaN or infinity.
+    /// A weight or a result contains NaN or infinity.
     #[error("{0}")]
     NotFinite(String),
     /// The object was closed, or belongs to the parent of a forked process.

@@ -3,6 +3,7 @@
 mod encoding;
 mod levels;
 mod low_rank;
+mod not_finite;
 mod recipe;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::{Error, Result};
 pub use encoding::Encoding;
 use low_rank::Factors;
 pub use low_rank::{LowRank, MOST_RANK};
+pub use not_finite::Origin;
 pub use recipe::{Part, Recipe};
 
 /// Positions of the elements along an axis.
@@ -46,9 +48,13 @@ impl Places {
     }
 }
 
-/// A tensor of a checkpoint in the mapped file, viewed as a matrix.
+/// Elements that are converted, and seen to be finite, while they are in the first cache.
+const BLOCK: usize = 1 << 12;
+
+/// A tensor of a checkpoint in the mapped file, viewed as a matrix. Reading it is refused where it is not finite.
 #[derive(Debug, Clone)]
 pub struct TensorView<'a> {
+    origin: Option<Origin<'a>>,
     stored: Encoding,
     rounded: DType,
     bytes: Cow<'a, [u8]>,
@@ -105,12 +111,15 @@ impl<'a> TensorView<'a> {
         let columns = Places::Even { first: 0, step: 1, count: width };
         let rows = Places::Even { first: 0, step: width, count: rows };
         let (bytes, changes, columns_by, rows_as) = (bytes.into(), Vec::new(), Arc::default(), RowsAs::Numbers);
-        TensorView { stored, rounded, bytes, rows, columns, added: None, changes, columns_by, rows_as }
+        TensorView { origin: None, stored, rounded, bytes, rows, columns, added: None, changes, columns_by, rows_as }
     }
 
     /// The view after a step of a recipe.
-    fn after(self, step: &Recipe) -> Self {
-        match step {
+    ///
+    /// # Errors
+    /// `NotFinite` of a step that reads the numbers.
+    fn after(self, step: &Recipe) -> Result<Self> {
+        Ok(match step {
             Recipe::Transposed => TensorView { rows: self.columns, columns: self.rows, ..self },
             Recipe::Rows(range) => match self.rows {
                 Places::Even { first, step, .. } => {
@@ -124,31 +133,31 @@ impl<'a> TensorView<'a> {
             Recipe::Scaled(bits) => self.changed(f32::from_bits(*bits), 0.0),
             Recipe::Shares => {
                 let mut values = vec![0.0; self.elements()];
-                self.read_f32(0, &mut values);
+                self.read_f32(0, &mut values)?;
                 let sum: f64 = values.into_iter().map(f64::from).sum();
                 self.changed((1.0 / sum) as f32, 0.0)
             }
             Recipe::Columns(factors) => TensorView { columns_by: factors.clone(), ..self },
-            Recipe::Integers => TensorView { rows_as: RowsAs::Integers(self.scales().into()), ..self },
-            Recipe::Scales => TensorView::numbers(&self.scales()),
+            Recipe::Integers => TensorView { rows_as: RowsAs::Integers(self.scales()?.into()), ..self },
+            Recipe::Scales => TensorView::numbers(&self.scales()?),
             Recipe::Unpacked => self.unpacked(),
             Recipe::Rounded(levels) => {
-                let scale = if *levels == Levels::Ternary { self.divisors(*levels)[0] } else { 1.0 };
+                let scale = if *levels == Levels::Ternary { self.divisors(*levels)?[0] } else { 1.0 };
                 self.with(Change::Rounded(*levels, scale))
             }
-            Recipe::Divisors(levels) => TensorView::numbers(&self.divisors(*levels)),
+            Recipe::Divisors(levels) => TensorView::numbers(&self.divisors(*levels)?),
             Recipe::Divisor(Applied::Divides) => self,
             Recipe::Divisor(Applied::Multiplies) => self.with(Change::Reciprocal),
             Recipe::Packed(levels) => self.packed(*levels),
-        }
+        })
     }
 
     /// The scale of each row of integers.
-    fn scales(&self) -> Vec<f32> {
+    fn scales(&self) -> Result<Vec<f32>> {
         let mut row = vec![0.0; self.columns.len()];
         let scale = |number: usize| {
-            self.read_f32(number * row.len(), &mut row);
-            127.0 / row.iter().fold(1e-5f32, |most, x| most.max(x.abs()))
+            self.read_f32(number * row.len(), &mut row)?;
+            Ok(127.0 / row.iter().fold(1e-5f32, |most, x| most.max(x.abs())))
         };
         (0..self.rows.len()).map(scale).collect()
     }
@@ -192,38 +201,98 @@ impl<'a> TensorView<'a> {
         }
     }
 
-    /// Reads elements from `first` on as `dtype`, as many as fit in `out`.
-    pub fn read(&self, first: usize, dtype: DType, out: &mut [u8]) {
-        if let RowsAs::Packed(levels, values) = &self.rows_as {
-            return values.pack(*levels, first, out);
-        }
-        let as_they_are = dtype.is_narrow()
+    /// Whether the elements are those of the file, unchanged, in this type.
+    fn is_stored_as(&self, dtype: DType) -> bool {
+        dtype.is_float()
             && self.stored == dtype
             && [DType::F32, dtype].contains(&self.rounded)
             && self.added.is_none()
             && self.changes.is_empty()
             && self.columns_by.is_empty()
-            && matches!(self.rows_as, RowsAs::Numbers);
-        if let Some(start) = self.contiguous().filter(|_| as_they_are) {
-            return out.copy_from_slice(&self.bytes[self.stored.bytes(start + first)..][..out.len()]);
+            && matches!(self.rows_as, RowsAs::Numbers)
+    }
+
+    /// Reads elements from `first` on as `dtype`, as many as fit in `out`, which is only written to: it may be memory of a
+    /// device.
+    ///
+    /// # Errors
+    /// `NotFinite` naming tensor and place, for elements that are NaN or infinite, or become so in `dtype`.
+    pub fn read(&self, first: usize, dtype: DType, out: &mut [u8]) -> Result<()> {
+        if let RowsAs::Packed(levels, values) = &self.rows_as {
+            return values.pack(*levels, first, out);
         }
-        if let (DType::F32, Ok(values)) = (dtype, bytemuck::try_cast_slice_mut(out)) {
-            return self.read_f32(first, values);
+        let start = self.contiguous().filter(|_| self.is_stored_as(dtype));
+        let mut block = [0.0; BLOCK];
+        for (number, out) in out.chunks_mut(dtype.bytes(BLOCK)).enumerate() {
+            let (first, count) = (first + number * BLOCK, out.len() * 8 / dtype.bits());
+            let finite = match start {
+                Some(start) => {
+                    let bytes = &self.bytes[dtype.bytes(start + first)..][..out.len()];
+                    out.copy_from_slice(bytes);
+                    dtype.is_finite(bytes)
+                }
+                None => {
+                    self.read_f32(first, &mut block[..count])?;
+                    dtype.encode(&block[..count], out)
+                }
+            };
+            if !finite {
+                return Err(self.not_finite(first..first + count, dtype));
+            }
         }
-        let mut block = [0.0; 1024];
-        for (number, out) in out.chunks_mut(dtype.bytes(block.len())).enumerate() {
-            let values = &mut block[..out.len() * 8 / dtype.bits()];
-            self.read_f32(first + number * 1024, values);
-            dtype.encode(values, out);
-        }
+        Ok(())
     }
 
     /// Reads elements `first..first + out.len()` as f32.
-    pub fn read_f32(&self, first: usize, out: &mut [f32]) {
+    ///
+    /// # Errors
+    /// `NotFinite` naming tensor and place, for elements that are NaN or infinite, or become so.
+    pub fn read_f32(&self, first: usize, out: &mut [f32]) -> Result<()> {
+        let blocks = out.chunks_mut(BLOCK).zip((first..).step_by(BLOCK));
+        blocks.into_iter().try_for_each(|(out, first)| match self.read_block(first, out)? {
+            true => Ok(()),
+            false => Err(self.not_finite(first..first + out.len(), DType::F32)),
+        })
+    }
+
+    /// Reads elements `first..first + out.len()` as f32; returns whether all are finite, before integers take their place.
+    ///
+    /// # Errors
+    /// `NotFinite` of a factor of what is added.
+    fn read_block(&self, first: usize, out: &mut [f32]) -> Result<bool> {
+        self.read_stored(first, out)?;
+        self.rounded.round(out);
+        let mut finite = DType::F32.is_finite(bytemuck::cast_slice(out));
+        for change in &self.changes {
+            out.iter_mut().for_each(|value| *value = change.of(*value));
+        }
+        let width = self.columns.len();
+        if !self.columns_by.is_empty() {
+            for (value, at) in out.iter_mut().zip(first..) {
+                *value *= f32::from_bits(self.columns_by[at % width]);
+            }
+        }
+        if !(self.changes.is_empty() && self.columns_by.is_empty()) {
+            finite &= DType::F32.is_finite(bytemuck::cast_slice(out));
+        }
+        if let RowsAs::Integers(scales) = &self.rows_as {
+            for (value, at) in out.iter_mut().zip(first..) {
+                *value = (*value * scales[at / width]).round_ties_even().clamp(-128.0, 127.0);
+            }
+        }
+        Ok(finite)
+    }
+
+    /// Reads the stored elements, with what is added to them.
+    ///
+    /// # Errors
+    /// `NotFinite` of a factor of what is added.
+    fn read_stored(&self, first: usize, out: &mut [f32]) -> Result<()> {
         let stored = self.stored;
         let decode = |start: usize, step: usize, out: &mut [f32]| {
             if stored == DType::U8 {
-                return self.decode_codes(start, step, out);
+                self.decode_codes(start, step, out);
+                return Ok(());
             }
             let bytes = &self.bytes[stored.bytes(start)..];
             match step {
@@ -231,11 +300,11 @@ impl<'a> TensorView<'a> {
                 _ => stored.decode_apart(bytes, step, out),
             }
             match (&self.added, step) {
-                (None, _) => {}
+                (None, _) => Ok(()),
                 (Some(factors), 1) => factors.add(start, out),
                 (Some(factors), _) => {
-                    let places = (start..).step_by(step);
-                    out.iter_mut().zip(places).for_each(|(value, at)| factors.add(at, std::slice::from_mut(value)));
+                    let mut places = out.iter_mut().zip((start..).step_by(step));
+                    places.try_for_each(|(value, at)| factors.add(at, std::slice::from_mut(value)))
                 }
             }
         };
@@ -249,31 +318,16 @@ impl<'a> TensorView<'a> {
                 while !rest.is_empty() {
                     let (row, column) = (at / width, at % width);
                     let (part, others) = rest.split_at_mut((width - column).min(rest.len()));
-                    decode(self.rows.at(row) + start + column * step, *step, part);
+                    decode(self.rows.at(row) + start + column * step, *step, part)?;
                     at += part.len();
                     rest = others;
                 }
+                Ok(())
             }
-            _ => {
-                for (i, value) in out.iter_mut().enumerate() {
-                    let at = self.rows.at((first + i) / width) + self.columns.at((first + i) % width);
-                    decode(at, 1, std::slice::from_mut(value));
-                }
-            }
-        }
-        self.rounded.round(out);
-        for change in &self.changes {
-            out.iter_mut().for_each(|value| *value = change.of(*value));
-        }
-        if !self.columns_by.is_empty() {
-            for (value, at) in out.iter_mut().zip(first..) {
-                *value *= f32::from_bits(self.columns_by[at % width]);
-            }
-        }
-        if let RowsAs::Integers(scales) = &self.rows_as {
-            for (value, at) in out.iter_mut().zip(first..) {
-                *value = (*value * scales[at / width]).round_ties_even().clamp(-128.0, 127.0);
-            }
+            _ => out.iter_mut().enumerate().try_for_each(|(i, value)| {
+                let at = self.rows.at((first + i) / width) + self.columns.at((first + i) % width);
+                decode(at, 1, std::slice::from_mut(value))
+            }),
         }
     }
 }

@@ -22,6 +22,7 @@ class EmbeddingModel:
         default_task: str | None = None,
         kind: str = ...,
         float32_products: str | None = None,
+        default_dtype: str | None = None,
         rounded_products: str | None = None,
     ) -> EmbeddingModel: ...
     def encode(

@@ -58,7 +58,7 @@ class CheckpointError(GrillyError, OSError):
 
 
 class NotFiniteError(GrillyError, FloatingPointError):
-    """An embedding holds NaN or infinity, or the loss of a training step; the message names the texts or the step."""
+    """A weight, an embedding or a loss in training is NaN or infinite; the message names tensor, texts or step."""
 
 
 class UnusableError(GrillyError, RuntimeError):

@@ -124,13 +124,14 @@ impl EmbeddingModel {
 impl EmbeddingModel {
     /// Loads the model in `folder`, of sentence-transformers' class `kind`. `dtype` is a type's name, `"auto"` for the
     /// type in config.json or else the checkpoint's, or `None` for the type in the Transformer module's settings or else
-    /// as `"auto"`. `default_task` is the task whose adapter encodes texts without a task, or `None` for the model's own.
+    /// as `"auto"`; then `default_dtype` comes before either, but not before integers. `default_task` is the task whose adapter encodes texts without a task, or `None` for the model's own.
     /// `float32_products` is `"split"`, `"plain"`, or `None` for the choice of `configure`. `rounded_products` is `"ternary"`,
     /// `"binary"`, or `None` for the matrices as the model has them.
     #[staticmethod]
     #[pyo3(signature = (
         folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None, default_task=None,
-        kind=Name("SentenceTransformer".into()), float32_products=None, rounded_products=None,
+        kind=Name("SentenceTransformer".into()), float32_products=None, default_dtype=None,
+        rounded_products=None,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn load(
@@ -144,11 +145,16 @@ impl EmbeddingModel {
         default_task: Option<Name>,
         kind: Name,
         float32_products: Option<Name>,
+        default_dtype: Option<Name>,
         rounded_products: Option<Name>,
     ) -> PyResult<Self> {
         check_process()?;
         let class = kind.0.parse()?;
-        let dtype = dtype.map_or(Ok(DTypeChoice::Model), |name| name.0.parse())?;
+        let dtype = match (dtype, default_dtype) {
+            (Some(name), _) => name.0.parse()?,
+            (None, Some(name)) => DTypeChoice::Default(name.0.parse()?),
+            (None, None) => DTypeChoice::Model,
+        };
         let options = LoadOptions {
             device: device.0,
             dtype,

@@ -51,7 +51,7 @@ impl ByLength {
     /// early.
     ///
     /// # Errors
-    /// `Unsupported`, `PipelineCreationFailed`, `OutOfMemory`, or a device fault.
+    /// `Unsupported`, `PipelineCreationFailed`, `OutOfMemory`, a device fault, or `NotFinite` naming a weight.
     pub fn prepare(
         backend: &dyn Backend,
         plan: &Plan,
@@ -151,7 +151,7 @@ fn upload(engine: &Arc<Engine>, value: &Value, parts: &[Part], weights: &dyn Wei
         let view = part.view(weights)?;
         let wrong = || Error::InvalidArgument(format!("{} does not have the shape {}", value.name, value.shape));
         let (own, others) = rest.split_at_mut_checked(view.elements()).ok_or_else(wrong)?;
-        view.read_f32(0, own);
+        view.read_f32(0, own)?;
         rest = others;
     }
     engine.upload(DType::F32, &shape, bytemuck::cast_slice(&floats))

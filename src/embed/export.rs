@@ -75,7 +75,7 @@ impl EmbeddingModel {
             for part in value.tensors(&*model.source.weights)? {
                 let start = constants.len();
                 constants.resize(start + value.dtype.bytes(part.elements()), 0);
-                part.read(0, value.dtype, &mut constants[start..]);
+                part.read(0, value.dtype, &mut constants[start..])?;
             }
             constants.resize(constants.len().next_multiple_of(4), 0);
         }

@@ -68,7 +68,7 @@ fn some_rows(graph: &Graph, id: ValueId, weights: &dyn WeightSource, columns: us
         for row in (0..view.elements() / columns).step_by(step) {
             let first = rows.len();
             rows.resize(first + columns, 0.0);
-            view.read_f32(row * columns, &mut rows[first..]);
+            view.read_f32(row * columns, &mut rows[first..])?;
         }
     }
     Ok(rows)
@@ -156,7 +156,7 @@ impl EmbeddingModel {
                 let view = part.view(weights)?;
                 let first = floats.len();
                 floats.resize(first + view.elements(), 0.0);
-                view.read_f32(0, &mut floats[first..]);
+                view.read_f32(0, &mut floats[first..])?;
             }
             Ok(floats)
         };

@@ -119,7 +119,8 @@ impl Loading<'_> {
         }
         let settings_folder = modules.listed.then_some(transformer.as_path());
         let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
-        weights.rounded = sources.dtype(options.dtype)?;
+        let choice = options.dtype.of_model(spec.integers);
+        weights.rounded = sources.dtype(choice)?;
         let after = After { head: head.as_ref(), modules: &modules.heads, result: options.class.result() };
         let build = |spec: &EncoderSpec| {
             encoder::build(spec, after, weights.rounded).map_err(|error| match error {
@@ -140,7 +141,7 @@ impl Loading<'_> {
             log::info!(target: "grilly", "{file}: the model does not read {}", skipped.join(", "));
         }
         let weights = Arc::new(weights);
-        let built = match options.dtype {
+        let built = match choice {
             DTypeChoice::Integers => {
                 let most = spec.positions.longest_text();
                 let each = built.into_iter().map(|built| integers::in_integers(built, &weights, &tokenizer, most));
@@ -173,7 +174,7 @@ impl Loading<'_> {
             max_seq_length: AtomicUsize::new(clamp_length(most, &spec)),
             include_prompt: AtomicBool::new(include_prompt),
             default_task: options.default_task.clone().or_else(|| sentence.default_task.clone()),
-            integers: options.dtype == DTypeChoice::Integers,
+            integers: choice == DTypeChoice::Integers,
             sentence,
             modules,
             rows,

@@ -26,13 +26,25 @@ const OTHER_NAMES: [(&str, DType); 6] = [
 pub enum DTypeChoice {
     /// This type.
     Given(DType),
-    /// The type in config.json, or else the checkpoint's.
+    /// The same, but integers where config.json says so.
+    Default(DType),
+    /// Integers where config.json says so; the type in config.json, or else the checkpoint's.
     Auto,
     /// The type in the Transformer module's settings, or else as `Auto`.
     Model,
     /// 8-bit integers in products of tokens and weights, `"int8"`; the rest in bfloat16 for a checkpoint of that type, else in
     /// float16.
     Integers,
+}
+
+impl DTypeChoice {
+    /// The choice for a model whose config.json says that products are in integers, or does not.
+    pub fn of_model(self, integers: bool) -> Self {
+        match self {
+            DTypeChoice::Default(_) | DTypeChoice::Auto | DTypeChoice::Model if integers => DTypeChoice::Integers,
+            own => own,
+        }
+    }
 }
 
 impl FromStr for DTypeChoice {
@@ -67,7 +79,7 @@ impl Sources<'_> {
     /// with file and key.
     pub fn dtype(&self, choice: DTypeChoice) -> Result<DType> {
         match choice {
-            DTypeChoice::Given(dtype) => return Ok(dtype),
+            DTypeChoice::Given(dtype) | DTypeChoice::Default(dtype) => return Ok(dtype),
             DTypeChoice::Integers => {
                 let own = self.dtype(DTypeChoice::Auto)?;
                 return Ok(if own == DType::Bf16 { own } else { DType::F16 });

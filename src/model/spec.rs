@@ -237,6 +237,8 @@ pub struct EncoderSpec {
     /// Whether the products of the layers may have norms of their own, `NAME.norm.weight`, which the checkpoint's tensors
     /// tell: then their matrices are ternary.
     pub own_norms: bool,
+    /// Whether products of tokens and numbers are in 8-bit integers unless another type is asked for.
+    pub integers: bool,
     /// Whether the values may leave float16's range, so that in float16 only the weights are rounded to it.
     pub beyond_float16: bool,
     /// Norm after the last layer, if there is one.
@@ -282,6 +284,7 @@ impl EncoderSpec {
             dropout: 0.0,
             parallel: false,
             own_norms: false,
+            integers: false,
             beyond_float16: false,
             final_norm: None,
             adapters: None,

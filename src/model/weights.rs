@@ -18,7 +18,7 @@ use memmap2::Mmap;
 
 use super::spec::NameRules;
 use crate::dtype::DType;
-use crate::tensor::{TensorView, WeightSource};
+use crate::tensor::{Origin, TensorView, WeightSource};
 use crate::{Error, Result};
 pub use content::Content;
 use content::first_float;
@@ -43,6 +43,8 @@ pub struct Weights {
     /// Path for error messages: the Transformer's single file, or its folder if sharded.
     path: PathBuf,
     maps: Vec<Mmap>,
+    /// Their paths.
+    files: Vec<PathBuf>,
     tensors: BTreeMap<String, Entry>,
     stored: Option<StatedType>,
     rules: NameRules,
@@ -66,6 +68,8 @@ pub struct StatedType {
 struct Entry {
     /// Index into `Weights::maps` of its file.
     map: usize,
+    /// Which of equal blocks of a stored tensor's rows it is.
+    block: usize,
     stored: header::Stored,
     /// The stored names of other tensors with its uniform name.
     others: Vec<String>,
@@ -81,8 +85,8 @@ impl Weights {
         let checkpoint = files::checkpoint(&folder.join(transformer))?;
         let path = checkpoint.shown.clone();
         let stored = checkpoint.stated.map(|(file, name)| StatedType { file, key: "metadata.dtype".into(), name });
-        let (maps, tensors) = (Vec::new(), BTreeMap::new());
-        let mut weights = Weights { path, maps, tensors, stored, rules: rules.clone(), rounded: DType::F32 };
+        let (maps, files, tensors) = Default::default();
+        let mut weights = Weights { path, maps, files, tensors, stored, rules: rules.clone(), rounded: DType::F32 };
         for part in &checkpoint.files {
             weights.map(part, |name| rules.blocks(rules.uniform(name)))?;
         }
@@ -128,16 +132,17 @@ impl Weights {
         }
         for tensor in stored {
             let names = uniform(&tensor.name);
-            for (name, stored) in names.iter().zip(tensor.blocks(names.len()).map_err(fault)?) {
+            for (block, (name, stored)) in names.iter().zip(tensor.blocks(names.len()).map_err(fault)?).enumerate() {
                 match self.tensors.entry(name.clone()) {
                     Place::Occupied(mut first) => first.get_mut().others.push(stored.name),
                     Place::Vacant(place) => {
-                        place.insert(Entry { map: self.maps.len(), stored, others: Vec::new() });
+                        place.insert(Entry { map: self.maps.len(), block, stored, others: Vec::new() });
                     }
                 }
             }
         }
         self.maps.push(map);
+        self.files.push(path.to_owned());
         Ok(())
     }
 
@@ -210,7 +215,7 @@ impl Weights {
         let form = Form::of(needed, &self.rules);
         let mut skipped = Vec::new();
         let left = self.tensors.iter().filter(|(name, _)| among(name) && !expected.contains_key(name.as_str()));
-        for (name, Entry { map, stored, others }) in left {
+        for (name, Entry { map, stored, others, .. }) in left {
             if form.includes(name, &stored.name) {
                 problems.push(match stored.name == *name || name.contains('/') {
                     true => format!("unexpected {name} {:?}", stored.shape),
@@ -243,7 +248,10 @@ impl WeightSource for Weights {
         let fault = |problem| Error::Weights { path: self.path.clone(), problems: vec![problem] };
         let entry = self.tensors.get(name).ok_or_else(|| fault(format!("missing {name}")))?;
         let encoding = entry.encoding(name).map_err(fault)?;
-        Ok(TensorView::new(encoding, self.rounded, &entry.stored.shape, self.bytes(entry)))
+        let (shape, name) = (&entry.stored.shape[..], &entry.stored.name);
+        let first_row = entry.block * shape.first().copied().unwrap_or_default();
+        let origin = Origin { file: &self.files[entry.map], name, axes: shape, first_row };
+        Ok(TensorView::new(encoding, self.rounded, shape, self.bytes(entry)).stored_in(origin))
     }
 }
 

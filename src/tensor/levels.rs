@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Places, RowsAs, TensorView};
+use crate::Result;
 use crate::dtype::DType;
 use crate::ops::Levels;
 use crate::quant::reference::LEAST;
@@ -58,22 +59,24 @@ impl<'a> TensorView<'a> {
     }
 
     /// `n / max(sum |x|, 1e-5 n)`: of ternary values over all elements, of signs over each row. Sums are in float64.
-    pub(super) fn divisors(&self, levels: Levels) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// As [`TensorView::read_f32`].
+    pub(super) fn divisors(&self, levels: Levels) -> Result<Vec<f32>> {
         let mut row = vec![0.0; self.columns.len()];
-        let sums: Vec<f64> = (0..self.rows.len())
-            .map(|number| {
-                self.read_f32(number * row.len(), &mut row);
-                row.iter().map(|x| f64::from(x.abs())).sum()
-            })
-            .collect();
+        let sums = (0..self.rows.len()).map(|number| {
+            self.read_f32(number * row.len(), &mut row)?;
+            Ok(row.iter().map(|x| f64::from(x.abs())).sum::<f64>())
+        });
+        let sums = sums.collect::<Result<Vec<_>>>()?;
         let divisor = |sum: f64, count: usize| {
             let count = count.max(1) as f64;
             (count / sum.max(f64::from(LEAST) * count)) as f32
         };
-        match levels {
+        Ok(match levels {
             Levels::Ternary => vec![divisor(sums.iter().sum(), self.elements())],
             _ => sums.into_iter().map(|sum| divisor(sum, row.len())).collect(),
-        }
+        })
     }
 
     /// The bytes of the values that the elements are.
@@ -89,7 +92,10 @@ impl<'a> TensorView<'a> {
     }
 
     /// Bytes of the packed rows from `first` on.
-    pub(super) fn pack(&self, levels: Levels, first: usize, out: &mut [u8]) {
+    ///
+    /// # Errors
+    /// As [`TensorView::read_f32`].
+    pub(super) fn pack(&self, levels: Levels, first: usize, out: &mut [u8]) -> Result<()> {
         let (each, width) = (levels.per_byte(), self.columns.len());
         let row_bytes = levels.bytes(width);
         let mut values = vec![0.0; width];
@@ -99,7 +105,7 @@ impl<'a> TensorView<'a> {
             let (part, others) = rest.split_at_mut(rest.len().min(row_bytes - byte));
             let start = byte * each;
             let values = &mut values[..(part.len() * each).min(width - start)];
-            self.read_f32(row * width + start, values);
+            self.read_f32(row * width + start, values)?;
             for (packed, values) in part.iter_mut().zip(values.chunks(each)) {
                 let code = |x: f32| match levels {
                     Levels::Int8 => (x as i8).cast_unsigned(),
@@ -111,6 +117,7 @@ impl<'a> TensorView<'a> {
             }
             (at, rest) = (at + part.len(), others);
         }
+        Ok(())
     }
 }
 
@@ -123,17 +130,17 @@ mod tests {
 
     fn bytes(view: &TensorView<'_>) -> Vec<u8> {
         let mut whole = vec![0; view.elements()];
-        view.read(0, DType::U8, &mut whole);
+        view.read(0, DType::U8, &mut whole).unwrap();
         for first in 0..view.elements() {
             let mut part = vec![0; (view.elements() - first).min(3)];
-            view.read(first, DType::U8, &mut part);
+            view.read(first, DType::U8, &mut part).unwrap();
             assert_eq!(part, whole[first..][..part.len()]);
         }
         whole
     }
 
     fn after<'a>(view: TensorView<'a>, recipe: &[Recipe]) -> TensorView<'a> {
-        recipe.iter().fold(view, TensorView::after)
+        recipe.iter().try_fold(view, TensorView::after).unwrap()
     }
 
     #[test]
@@ -145,14 +152,14 @@ mod tests {
             assert!(view().is_whole());
             let numbers = after(view(), &[Recipe::Unpacked]);
             let mut read = vec![0.0; rows * columns];
-            numbers.read_f32(0, &mut read);
+            numbers.read_f32(0, &mut read).unwrap();
             assert_eq!(read, values.iter().map(|x| f32::from(*x)).collect::<Vec<_>>());
             assert!(numbers.is_whole() && numbers.elements() == rows * columns);
             let packed = after(view(), &[Recipe::Unpacked, Recipe::Packed(Levels::Ternary)]);
             assert_eq!(bytes(&packed), Format::Ternary.pack(rows, columns, &values).unwrap());
             let turned = after(view(), &[Recipe::Unpacked, Recipe::Rows(1..3), Recipe::Transposed]);
             let mut read = vec![0.0; 2 * columns];
-            turned.read_f32(0, &mut read);
+            turned.read_f32(0, &mut read).unwrap();
             let expected = (0..2 * columns).map(|i| f32::from(values[(1 + i % 2) * columns + i / 2]));
             assert_eq!(read, expected.collect::<Vec<_>>());
             let short = TensorView::new(DType::U8, DType::F32, &[rows / 4 + 1, columns], &stored[..]);
@@ -167,7 +174,7 @@ mod tests {
         let read = |recipe: &[Recipe]| after(TensorView::new(DType::F32, DType::F32, &[5, 9], &stored[..]), recipe);
         let floats = |view: TensorView<'_>| {
             let mut found = vec![0.0; view.elements()];
-            view.read_f32(0, &mut found);
+            view.read_f32(0, &mut found).unwrap();
             found
         };
         for (levels, format, expected) in [

@@ -48,7 +48,10 @@ pub(super) struct Factors<'a> {
 
 impl Factors<'_> {
     /// Adds to `out` the elements from `first` on: `scale * sum over k of left[row, k] right[k, column]`, k upwards.
-    pub(super) fn add(&self, first: usize, out: &mut [f32]) {
+    ///
+    /// # Errors
+    /// As [`TensorView::read_f32`].
+    pub(super) fn add(&self, first: usize, out: &mut [f32]) -> Result<()> {
         let (mut at, mut rest) = (first, out);
         let mut left = [0.0; MOST_RANK];
         while !rest.is_empty() {
@@ -56,7 +59,7 @@ impl Factors<'_> {
             let mut sums = [0.0; COLUMNS];
             let count = rest.len().min(self.columns - column).min(COLUMNS);
             let left = &mut left[..self.rank];
-            self.left.read_f32(row * self.rank, left);
+            self.left.read_f32(row * self.rank, left)?;
             for (factor, right) in left.iter().zip(self.right.chunks(self.columns)) {
                 for (sum, value) in sums.iter_mut().zip(&right[column..column + count]) {
                     *sum += factor * value;
@@ -66,6 +69,7 @@ impl Factors<'_> {
             part.iter_mut().zip(&sums).for_each(|(value, sum)| *value += self.scale * sum);
             (at, rest) = (at + count, others);
         }
+        Ok(())
     }
 }
 
@@ -73,20 +77,20 @@ impl<'a> TensorView<'a> {
     /// The whole stored tensor plus a product, whose factors are in `source`; only the sum is rounded.
     ///
     /// # Errors
-    /// As [`WeightSource::tensor`]; `InvalidArgument` for factors of other sizes.
+    /// As [`WeightSource::tensor`] and [`TensorView::read_f32`]; `InvalidArgument` for factors of other sizes.
     pub(super) fn plus(self, product: &LowRank, source: &'a dyn WeightSource) -> Result<Self> {
         let (rows, columns) = (self.rows.len(), self.columns.len());
         let [left, right] = product.tensors(rows, columns).map(|(name, axes)| {
             let whole = TensorView { rounded: DType::F32, ..source.tensor(name)? };
             let fits = whole.elements() == axes.iter().product::<usize>() && whole.is_whole();
             match fits && product.set < product.sets && product.rank <= MOST_RANK {
-                true => Ok(whole.after(&Recipe::Rows(product.set..product.set + 1))),
+                true => whole.after(&Recipe::Rows(product.set..product.set + 1)),
                 false => Err(Error::InvalidArgument(format!("{name} is no factor of rank {}: {axes:?}", product.rank))),
             }
         });
         let (left, view) = (left?, right?);
         let mut right = vec![0.0; view.elements()];
-        view.read_f32(0, &mut right);
+        view.read_f32(0, &mut right)?;
         let factors = Factors { left, right, rank: product.rank, columns, scale: f32::from_bits(product.scale) };
         Ok(TensorView { added: Some(Arc::new(factors)), ..self })
     }

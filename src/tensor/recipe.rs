@@ -110,7 +110,7 @@ impl Part {
     /// The tensor in `source`.
     ///
     /// # Errors
-    /// As [`WeightSource::tensor`].
+    /// As [`WeightSource::tensor`] and [`TensorView::read_f32`].
     pub fn view<'a>(&'a self, source: &'a dyn WeightSource) -> Result<TensorView<'a>> {
         let stored = match (&self.computed, &self.shape) {
             (Some(bytes), Some(shape)) => TensorView::new(DType::F32, DType::F32, shape, &**bytes),
@@ -120,7 +120,7 @@ impl Part {
             Some(product) => stored.plus(product, source)?,
             None => stored,
         };
-        Ok(self.recipe.iter().fold(stored, TensorView::after))
+        self.recipe.iter().try_fold(stored, TensorView::after)
     }
 }
 

@@ -12,24 +12,24 @@ fn read(recipe: &[Recipe]) -> Vec<f32> {
     let mut results = [DType::F32, DType::F16, DType::Bf16].map(|dtype| {
         let bytes = bytes(dtype);
         let view = TensorView::new(dtype, DType::F32, &[3, 2, 2], &bytes);
-        let view = recipe.iter().fold(view, TensorView::after);
+        let view = recipe.iter().try_fold(view, TensorView::after).unwrap();
         assert!(view.is_whole());
         let mut whole = vec![0.0; view.elements()];
-        view.read_f32(0, &mut whole);
+        view.read_f32(0, &mut whole).unwrap();
         // Reads of any length, from any first element, equal the corresponding part of the whole.
         for first in 0..whole.len() {
             let mut piece = vec![0.0; (whole.len() - first).min(5)];
-            view.read_f32(first, &mut piece);
+            view.read_f32(first, &mut piece).unwrap();
             assert_eq!(piece, whole[first..][..piece.len()]);
             let mut halves = vec![0; 2 * piece.len()];
-            view.read(first, DType::F16, &mut halves);
+            view.read(first, DType::F16, &mut halves).unwrap();
             let mut decoded = vec![0.0; piece.len()];
             DType::F16.decode_into(&halves, &mut decoded);
             let mut rounded = piece.clone();
             DType::F16.round(&mut rounded);
             assert_eq!(decoded, rounded);
             let mut integers = vec![0; piece.len()];
-            view.read(first, DType::I8, &mut integers);
+            view.read(first, DType::I8, &mut integers).unwrap();
             let nearest = |x: &f32| (x.round_ties_even() as i8).cast_unsigned();
             assert_eq!(integers, piece.iter().map(nearest).collect::<Vec<_>>());
         }
@@ -77,9 +77,9 @@ fn rows_are_counted_after_the_recipe() {
 fn a_number_is_rounded_before_it_is_changed() {
     let third = 1.0f32 / 3.0;
     let bytes = third.to_le_bytes();
-    let view = TensorView::new(DType::F32, DType::F16, &[1], &bytes).after(&Recipe::PlusOne);
+    let view = TensorView::new(DType::F32, DType::F16, &[1], &bytes).after(&Recipe::PlusOne).unwrap();
     let mut out = [0.0];
-    view.read_f32(0, &mut out);
+    view.read_f32(0, &mut out).unwrap();
     assert_eq!(out, [1.0 + half::f16::from_f32(third).to_f32()]);
     assert!(!TensorView::new(DType::F32, DType::F32, &[2], &bytes).is_whole());
 }
@@ -135,10 +135,10 @@ fn a_product_is_added_to_the_stored_tensor() {
             let view = part.view(&source).unwrap();
             for first in 0..expected.len() {
                 let mut piece = vec![0.0; (expected.len() - first).min(5)];
-                view.read_f32(first, &mut piece);
+                view.read_f32(first, &mut piece).unwrap();
                 assert_eq!(piece, expected[first..][..piece.len()]);
                 let mut halves = vec![0; 2 * piece.len()];
-                view.read(first, DType::F16, &mut halves);
+                view.read(first, DType::F16, &mut halves).unwrap();
                 DType::F16.decode_into(&halves, &mut piece);
                 assert_eq!(piece, expected[first..][..piece.len()]);
             }
@@ -161,7 +161,7 @@ fn only_the_sum_is_rounded() {
     let added = LowRank { left: "left".into(), right: "right".into(), sets: 1, set: 0, rank: 1, scale: near.to_bits() };
     let part = Part { added: Some(added), ..Part::new("base", &[1, 1], vec![]) };
     let mut out = [0.0];
-    part.view(&Thirds).unwrap().read_f32(0, &mut out);
+    part.view(&Thirds).unwrap().read_f32(0, &mut out).unwrap();
     let exact = (1.0f32 / 3.0) + near * -(1.0f32 / 3.0);
     assert_eq!(out, [half::f16::from_f32(exact).to_f32()]);
     assert!(out[0] > 0.0);
@@ -182,4 +182,68 @@ fn factors_of_other_sizes_are_refused() {
     ] {
         assert!(text.contains("is no factor of rank"), "{text}");
     }
+}
+
+/// Two rows of three, named; the last element is `x`.
+fn ending(x: f32, stored: DType, rounded: DType) -> TensorView<'static> {
+    let mut bytes = vec![0; stored.bytes(6)];
+    stored.encode(&[1.0, 2.0, 3.0, 4.0, 5.0, x], &mut bytes);
+    let origin = Origin { file: "model.safetensors".as_ref(), name: "a.weight", axes: &[2, 3], first_row: 4 };
+    TensorView::new(stored, rounded, &[2, 3], bytes).stored_in(origin)
+}
+
+#[test]
+fn every_way_of_reading_names_what_is_not_finite() {
+    let recipes = [
+        vec![],
+        vec![Recipe::Transposed],
+        vec![Recipe::Gathered(vec![0, 1, 1]), Recipe::Transposed, Recipe::Gathered(vec![2, 2])],
+        vec![Recipe::PlusOne],
+        vec![Recipe::Shares],
+        vec![Recipe::columns(&[1.0, 2.0, 3.0])],
+        vec![Recipe::Integers],
+        vec![Recipe::Scales],
+        vec![Recipe::Rounded(Levels::Ternary), Recipe::Packed(Levels::Ternary)],
+        vec![Recipe::Rounded(Levels::Binary), Recipe::Packed(Levels::Binary)],
+        vec![Recipe::Divisors(Levels::Ternary)],
+        vec![Recipe::Divisors(Levels::Binary)],
+    ];
+    let kinds = [DType::F32, DType::F16, DType::Bf16];
+    for (x, said) in [(f32::NAN, "is NaN at [5, 2]: "), (f32::NEG_INFINITY, "is infinite (-inf) at [5, 2]: ")] {
+        for recipe in &recipes {
+            for (stored, rounded, to) in kinds.iter().flat_map(|a| kinds.map(|b| kinds.map(|c| (*a, b, c)))).flatten() {
+                let read = |view: TensorView<'static>| {
+                    let view = recipe.iter().try_fold(view, TensorView::after)?;
+                    match recipe.last() {
+                        Some(Recipe::Packed(_)) => view.read(0, DType::U8, &mut vec![0; view.elements()]),
+                        Some(Recipe::Integers) => view.read(0, DType::I8, &mut vec![0; view.elements()]),
+                        _ => view.read(0, to, &mut vec![0; to.bytes(view.elements())]),
+                    }
+                };
+                read(ending(6.0, stored, rounded)).unwrap();
+                let error = read(ending(x, stored, rounded)).unwrap_err();
+                let text = error.to_string();
+                let start = format!("model.safetensors: a.weight {said}");
+                assert!(matches!(error, Error::NotFinite(_)) && text.starts_with(&start), "{recipe:?}: {text}");
+            }
+        }
+    }
+    // Rows that are not read are not looked at.
+    let mut row = [0.0; 3];
+    ending(f32::NAN, DType::F32, DType::F32).read_f32(0, &mut row).unwrap();
+    assert_eq!(row, [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn what_overflows_is_named_with_the_type() {
+    let fault =
+        |view: TensorView<'_>, to: DType| view.read(0, to, &mut [0; 24][..to.bytes(6)]).unwrap_err().to_string();
+    let said = "a.weight is 70000 at [5, 2], which is beyond the range of float16; load the model with dtype=";
+    for (rounded, to) in [(DType::F16, DType::F32), (DType::F16, DType::F16), (DType::F32, DType::F16)] {
+        let text = fault(ending(70000.0, DType::F32, rounded), to);
+        assert!(text.contains(said), "{text}");
+    }
+    ending(70000.0, DType::F32, DType::Bf16).read(0, DType::Bf16, &mut [0; 12]).unwrap();
+    let grown = ending(3e38, DType::F32, DType::F32).after(&Recipe::scaled(4.0)).unwrap();
+    assert!(fault(grown, DType::F32).contains("beyond the range of float32"));
 }

@@ -188,7 +188,7 @@ impl Trainer {
     fn not_finite(&mut self, step: Step, outcome: &Outcome) -> Result<Error> {
         let Step { step, loss, norm, .. } = step;
         let gradients = self.update.gradients(outcome)?.read()?;
-        let first = self.arena.parts(&gradients).find(|(_, bytes)| !is_finite(bytes)).map(|(of, _)| &of.name);
+        let first = self.arena.parts(&gradients).find(|(_, bytes)| !DType::F32.is_finite(bytes)).map(|(of, _)| &of.name);
         let first = first.map(|name| format!("; the first gradient that is not finite is that of {name}"));
         let first = first.unwrap_or_default();
         let failure = format!("step {step}: the loss is {loss} and the norm of the gradients {norm}{first}{ADVICE}");
@@ -232,7 +232,3 @@ impl Trainer {
 }
 
 const ADVICE: &str = "; resume from the last checkpoint with a smaller learning_rate, or with max_norm";
-
-fn is_finite(bytes: &[u8]) -> bool {
-    bytes.as_chunks::<4>().0.iter().all(|bytes| f32::from_le_bytes(*bytes).is_finite())
-}

@@ -1,11 +1,13 @@
 """`quant.convert`: models whose products are rounded to few bits after they are loaded, saved, and loaded again."""
 
 import json
+import pickle
+from copy import deepcopy
 
 import numpy as np
 import pytest
 
-from grilly import VulkanSentenceTransformer, quant
+from grilly import SentenceTransformer, VulkanSentenceTransformer, quant
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
 from . import families, safetensors_file, ternary
@@ -62,17 +64,48 @@ def test_products_of_a_converted_model(small, kind, sentences):
     assert np.abs(arrays["y"] - y).max() <= FLOAT32 * np.abs(y).max()
 
 
-def test_a_model_in_int8(small, sentences, tmp_path):
-    """The same as by the element type, also after another conversion; saved, it is a model of floats again."""
-    with VulkanSentenceTransformer(small, device="cpu") as model:
-        floats = model.encode(sentences[:3])
+@pytest.mark.parametrize("name", ["qwen3-matrix", "mpnet-bfloat16"])
+def test_a_model_in_int8(name, device, sentences, tmp_path):
+    """The same as by the element type, also after another conversion; saved or copied, it has the same bits."""
+    folder, texts = families.build(name, tmp_path), sentences[:3]
+    with VulkanSentenceTransformer(folder, device=device) as model:
+        floats = model.encode(texts)
         quant.convert(quant.convert(model, "1bit"), "int8")
         assert model.dtype == "int8"
-        with VulkanSentenceTransformer(small, device="cpu", dtype="int8") as other:
-            assert same_bits(model.encode(sentences[:3]), other.encode(sentences[:3]))
+        rows = model.encode(texts)
+        with VulkanSentenceTransformer(folder, device=device, dtype="int8") as other:
+            assert same_bits(rows, other.encode(texts))
+        for copy in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
+            assert copy.dtype == "int8" and same_bits(copy.encode(texts), rows)
         model.save_pretrained(tmp_path / "saved")
-    with VulkanSentenceTransformer(tmp_path / "saved", device="cpu") as again:
-        assert same_bits(again.encode(sentences[:3]), floats)
+    config = json.loads((tmp_path / "saved/config.json").read_text())
+    assert config["quantization_config"] == {"quant_method": "grilly_int8"}
+    with VulkanSentenceTransformer(tmp_path / "saved", device=device) as again:
+        assert again.dtype == "int8" and same_bits(again.encode(texts), rows)
+        again.save_pretrained(tmp_path / "again")
+        assert json.loads((tmp_path / "again/config.json").read_text()) == config
+        # An element type comes before it, also of a copy, and is saved in place of it.
+        assert same_bits(again.float().encode(texts), floats)
+        copy = pickle.loads(pickle.dumps(again))
+        assert copy.dtype == "float32" and same_bits(copy.encode(texts), floats)
+        again.save_pretrained(tmp_path / "again")
+    with SentenceTransformer(tmp_path / "again", device=device) as floating:
+        assert floating.dtype == "float32"
+    for dtype, expected in ((None, "int8"), ("auto", "int8"), ("float16", "float16"), ("float32", "float32")):
+        with SentenceTransformer(tmp_path / "saved", device=device, dtype=dtype) as loaded:
+            assert loaded.dtype == expected
+            assert expected != "int8" or same_bits(loaded.encode(texts, normalize_embeddings=True), rows)
+
+
+@pytest.mark.parametrize("kind", ["w1.58a8", "1bit"])
+def test_both_kinds_of_integers(small, kind, sentences, tmp_path):
+    """What a conversion to few bits leaves in floating point stays in int8."""
+    with SentenceTransformer(small, device="cpu", dtype="int8") as model:
+        rows = quant.convert(model, kind).encode(sentences[:3])
+        model.save_pretrained(tmp_path / "saved")
+    with SentenceTransformer(tmp_path / "saved", device="cpu") as again:
+        assert again.dtype == "int8" and same_bits(again.encode(sentences[:3]), rows)
+        assert again.plan.count(" quantized_linear (") == 2 * 6
 
 
 def test_what_cannot_be_converted(tmp_path, small):

@@ -37,7 +37,7 @@ impl Tensors {
     pub fn values(&self, name: &str) -> Vec<f64> {
         let view = self.tensor(name).unwrap();
         let mut values = vec![0.0f32; view.elements()];
-        view.read_f32(0, &mut values);
+        view.read_f32(0, &mut values).unwrap();
         values.into_iter().map(f64::from).collect()
     }
 }

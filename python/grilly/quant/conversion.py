@@ -28,9 +28,8 @@ def convert(model: Model, kind: str) -> Model:
     The weights are read again from the model's files, rounded and packed, of the first two four or eight values a
     byte; embeddings, norms, attention and modules after the layers stay in floating point, and the last line of
     `model.plan` names products that do. Of these two a model that was not trained so loses most of what it knows: they
-    are for models that are trained further, and for measurements. `save_pretrained` writes them into config.json,
-    `"w1.58a8"` as transformers' BitNet layers read it, and copies the weights unchanged; `"int8"` is asked for at each
-    load.
+    are for models that are trained further, and for measurements. `save_pretrained` writes the kind into config.json,
+    `"w1.58a8"` as transformers' BitNet layers read it, and copies the weights unchanged.
 
     Args:
         model: A loaded model, which is changed.
@@ -43,6 +42,7 @@ def convert(model: Model, kind: str) -> Model:
         InvalidArgumentError: Another kind.
         InvalidTypeError: `model` is no loaded model.
         UnsupportedError: The model has no layers, or its products are in integers already.
+        NotFiniteError: A weight is NaN or infinite; the message names the tensor.
         UnusableError: After `close()`.
 
     Source: Ma et al., The Era of 1-bit LLMs: All Large Language Models are in 1.58 Bits (2024); Rastegari et al.,

@@ -33,7 +33,7 @@ class Arguments:
 
     name: str | os.PathLike[str] | None
     dtype: Any = None
-    default_dtype: str | None = None
+    default_dtype: str | None = None  # of the class; config.json may say that products are in integers
     device: Any = None
     max_seq_length: int | None = None
     prompts: dict[str, str] | None = None
@@ -154,12 +154,13 @@ def notes_on(given: Arguments) -> Iterator[str]:
 
 
 def dtype_of(given: Arguments, model: dict[str, Any], config: dict[str, Any]) -> str | None:
-    """The element type by name, `"auto"`, or None if not given."""
+    """The element type by name, `"auto"`, or None if not given or the default."""
     named = {f"model_kwargs[{key!r}]": model.get(key) for key in DTYPE_KEYS}
     chosen = choose_dtype(given.dtype, given.default_dtype, named)
     configured = {f"config_kwargs[{key!r}]": config.get(key) for key in DTYPE_KEYS}
     silent = given.dtype in (None, "auto") and all(value in (None, "auto") for value in named.values())
-    return choose_dtype(None, chosen, configured) if silent else chosen
+    chosen = choose_dtype(None, chosen, configured) if silent else chosen
+    return None if chosen == given.default_dtype else chosen
 
 
 def limit_of(given: Arguments, processor: dict[str, Any]) -> int | None:

@@ -43,7 +43,7 @@ class Loaded:
     _include_prompt: bool | None = None
     # The limit of tokens that was set; None for the model's own.
     _limit: int | None
-    # The element type that was asked for; routes may have different ones of their own.
+    # The element type that was asked for, None for the default of the class; routes may have ones of their own.
     _dtype_choice: str | None
 
     def _load(self, arguments: Arguments) -> None:
@@ -63,7 +63,8 @@ class Loaded:
             organisation=self.default_huggingface_organization,
         )
         self._resources = (
-            arguments.num_threads, arguments.memory_limit, choices.default_task, self.kind, arguments.float32_products
+            arguments.num_threads, arguments.memory_limit, choices.default_task, self.kind, arguments.float32_products,
+            arguments.default_dtype,
         )  # fmt: skip
         self._limit, self._dtype_choice = choices.max_seq_length, choices.dtype
         self._held.core = EmbeddingModel.load(
@@ -169,6 +170,7 @@ class Loaded:
         _, _, task, *_ = self._resources
         arguments = replace(
             self._arguments, device=self.device, dtype=self._dtype_choice, processor_kwargs=None,
+            default_dtype=None if self._dtype_choice else self._arguments.default_dtype,
             model_kwargs=None if task is None else {"default_task": task},
             tokenizer_kwargs=None, config_kwargs=None, prompts=None, default_prompt_name=None, truncate_dim=None,
             similarity_fn_name=None, max_seq_length=None if self._limit is None else limit, trust_remote_code=False,

@@ -67,7 +67,8 @@ class SentenceTransformer(Model):
 
     Raises:
         ModelNotFoundError: The name cannot be resolved (also an `OSError`).
-        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors.
+        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors,
+            `NotFiniteError` for one that holds NaN or infinity.
         UnsupportedError: An architecture, a module or an option that this version does not support.
         IndexOutOfRangeError: There is no device N (also an `IndexError`).
         DeviceUnavailableError: No usable device, and `GRILLY_STRICT=1` (also a `RuntimeError`).
@@ -181,7 +182,7 @@ class SentenceTransformer(Model):
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
             InvalidArgumentError: An invalid value, an unknown keyword or task, a lone surrogate (also a `ValueError`).
-            NotFiniteError: An embedding contains NaN or infinity.
+            NotFiniteError: An embedding contains NaN or infinity, or a row of weights that it needs.
             UnusableError: After `close()` or a fork.
 
         Source: `sentence_transformers.SentenceTransformer.encode`, version 6.2.

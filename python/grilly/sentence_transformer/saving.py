@@ -39,11 +39,14 @@ TRANSFORMER_SETTINGS = [
     "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json",
 ]
-# What config.json of a converted model says: of ternary matrices what transformers reads, too.
+# What config.json of a converted model says: of ternary matrices what transformers reads, too; of the others it warns
+# that it does not know the method, and reads floats.
 METHODS = {
     "ternary": {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"},
     "binary": {"quant_method": "grilly_1bit"},
 }
+# Alone it is the method, beside another a key: the products that are left are in 8-bit integers.
+INTEGERS = "grilly_int8"
 # Modules implied by a folder without modules.json.
 BARE_MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
@@ -83,7 +86,7 @@ class Saving(Settings):
         The files are those the model was loaded from. Prompts, the default prompt, `max_seq_length`, `truncate_dim`,
         the similarity, the pooling of prompts and, in config.json, the element type are written with their current
         values. The weights are copied unchanged: after `half()` or `quant.convert`, float32 files are rounded again at
-        each load; of a converted model config.json says so.
+        each load; of a converted model, and of one in int8, config.json says so.
 
         Each file is replaced only when the new one is complete, so that a model may be saved over its own folder; other
         files in `path` are not touched.
@@ -149,7 +152,7 @@ class Saving(Settings):
         # Routes have limits and types of their own until one is set for all.
         routed = any(kind in ROUTERS for _, kind in modules)
         limit = not routed or self._limit is not None
-        dtype = not routed or self._dtype_choice not in (None, "auto")
+        dtype = not routed or (self._dtype_choice or self._arguments.default_dtype) not in (None, "auto")
         for path in (path for path, kind in modules if kind == "Transformer"):
             changed[os.path.join(path, TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
             if dtype or self._arguments.rounded_products:
@@ -213,12 +216,18 @@ class Saving(Settings):
     def _configuration(self, transformer: str, dtype: bool) -> dict[str, Any]:
         """config.json with the current element type if `dtype`, and with the method of a converted model."""
         values = read_json(self._folder / transformer / "config.json", dict)
+        own = dict(values.pop("quantization_config", None) or {})
+        alone = own.get("quant_method") == INTEGERS
+        stated = own.pop(INTEGERS, alone)
+        # A model whose products were of few bits before says so itself.
+        method = {} if alone else own
+        method = method or METHODS.get(self._arguments.rounded_products or "", {})
         # Of a model in integers the file keeps the type of its weights.
-        if dtype and self.dtype != "int8":
+        if self.dtype == "int8" if dtype else stated:
+            method = method | {INTEGERS: True} if method else {"quant_method": INTEGERS}
+        elif dtype:
             values = {key: value for key, value in values.items() if key != "torch_dtype"} | {"dtype": self.dtype}
-        method = METHODS.get(self._arguments.rounded_products or "")
-        # A model whose products were of integers before says so itself.
-        return values | {"quantization_config": method} if method and not values.get("quantization_config") else values
+        return values | {"quantization_config": method} if method else values
 
 
 def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:

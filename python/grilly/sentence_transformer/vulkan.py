@@ -73,7 +73,8 @@ class VulkanSentenceTransformer(Model):
 
     Raises:
         ModelNotFoundError: The name cannot be resolved (also an `OSError`).
-        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors.
+        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors,
+            `NotFiniteError` for one that holds NaN or infinity.
         UnsupportedError: An architecture, module or option that this version does not support (also a
             `NotImplementedError` and a `ValueError`).
         IndexOutOfRangeError: There is no device N (also an `IndexError`).
@@ -196,7 +197,7 @@ class VulkanSentenceTransformer(Model):
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
             InvalidArgumentError: An invalid value, an unknown keyword or task, a lone surrogate (also a `ValueError`).
-            NotFiniteError: An embedding contains NaN or infinity.
+            NotFiniteError: An embedding contains NaN or infinity, or a row of weights that it needs.
             UnusableError: After `close()` or a fork.
             KeyboardInterrupt: At Ctrl-C, between two batches.
 

@@ -30,7 +30,8 @@ impl Constants {
     /// Reads and packs everything `plan` needs. Runs on rayon's current pool.
     ///
     /// # Errors
-    /// `Weights` for a tensor that is missing, `InvalidArgument` for one of the wrong size, `OutOfMemory`.
+    /// `Weights` for a tensor that is missing, `InvalidArgument` for one of the wrong size, `NotFinite` for one that holds NaN
+    /// or infinity, `OutOfMemory`.
     pub fn new(plan: &Plan, source: Arc<dyn WeightSource>, arch: Arch) -> Result<Self> {
         let (packed, integers, floats) = Default::default();
         let mut constants = Constants { packed, integers, floats, source };
@@ -113,7 +114,7 @@ impl Constants {
         let pack = |matrix: usize| {
             Packed::new(arch, rows, depth, |n, out| {
                 let (view, row) = places[matrix * rows + n];
-                view.read_f32(row * depth, out);
+                view.read_f32(row * depth, out)
             })
         };
         (0..matrices).map(pack).collect()
@@ -142,7 +143,7 @@ impl Constants {
                 let count = view.elements().saturating_sub(start).min(rest.len());
                 let (part, others) = rest.split_at_mut(count);
                 if count > 0 {
-                    view.read(start, dtype, part);
+                    view.read(start, dtype, part)?;
                 }
                 start = (start + count).saturating_sub(view.elements());
                 rest = others;
@@ -159,7 +160,7 @@ impl Constants {
         let mut start = 0;
         for view in self.views(parts, elements)? {
             let count = view.elements();
-            view.read_f32(0, &mut floats[start..start + count]);
+            view.read_f32(0, &mut floats[start..start + count])?;
             start += count;
         }
         Ok(floats)

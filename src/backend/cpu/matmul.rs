@@ -32,8 +32,13 @@ impl Packed {
     /// pool.
     ///
     /// # Errors
-    /// `OutOfMemory`.
-    pub fn new(arch: Arch, columns: usize, depth: usize, read: impl Fn(usize, &mut [f32]) + Sync) -> Result<Self> {
+    /// `OutOfMemory`, and those of `read`.
+    pub fn new(
+        arch: Arch,
+        columns: usize,
+        depth: usize,
+        read: impl Fn(usize, &mut [f32]) -> Result<()> + Sync,
+    ) -> Result<Self> {
         if let Some(unit) = arch.tiles()
             && let Some(packed) = Packed::for_tiles(arch, unit, columns, depth, &read)?
         {
@@ -57,7 +62,7 @@ impl Packed {
         unit: TileUnit,
         columns: usize,
         depth: usize,
-        read: impl Fn(usize, &mut [f32]) + Sync,
+        read: impl Fn(usize, &mut [f32]) -> Result<()> + Sync,
     ) -> Result<Option<Self>> {
         let good = AtomicBool::new(true);
         let pack = |rows: &[f32], panel: &mut [f32]| {
@@ -131,22 +136,23 @@ fn panels(
     depth: usize,
     width: usize,
     floats: usize,
-    read: impl Fn(usize, &mut [f32]) + Sync,
+    read: impl Fn(usize, &mut [f32]) -> Result<()> + Sync,
     pack: impl Fn(&[f32], &mut [f32]) + Sync,
 ) -> Result<Floats> {
     let mut panels = Floats::zeros(columns.div_ceil(width) * floats, "a weight matrix")?;
     if depth > 0 {
-        panels.par_chunks_mut(floats).enumerate().for_each_init(
+        panels.par_chunks_mut(floats).enumerate().try_for_each_init(
             || vec![0.0f32; width * depth],
             |rows, (number, panel)| {
                 let first = number * width;
                 let rows = &mut rows[..width.min(columns - first) * depth];
                 for (i, row) in rows.chunks_exact_mut(depth).enumerate() {
-                    read(first + i, row);
+                    read(first + i, row)?;
                 }
                 pack(rows, panel);
+                Ok(())
             },
-        );
+        )?;
     }
     Ok(panels)
 }
@@ -223,7 +229,11 @@ mod tests {
     use crate::backend::cpu::testing::{archs, numbers, same_bits};
 
     fn product(arch: Arch, team: Team, x: &[f32], w: &[f32], n: usize, k: usize) -> Vec<f32> {
-        let weight = Packed::new(arch, n, k, |row, out| out.copy_from_slice(&w[row * k..][..k])).unwrap();
+        let weight = Packed::new(arch, n, k, |row, out| {
+            out.copy_from_slice(&w[row * k..][..k]);
+            Ok(())
+        })
+        .unwrap();
         let mut y = vec![0.0; x.len() / k.max(1) * n];
         multiply(arch, team, x, &weight, Epilogue::default(), &mut y).unwrap();
         y
@@ -267,8 +277,11 @@ mod tests {
         for arch in archs() {
             let (rows, columns, depth, gap) = (11, 21, 19, 3);
             let (a, b) = (numbers(rows * depth, 3), numbers(columns * depth, 4));
-            let weight =
-                Packed::new(arch, columns, depth, |n, out| out.copy_from_slice(&b[n * depth..][..depth])).unwrap();
+            let weight = Packed::new(arch, columns, depth, |n, out| {
+                out.copy_from_slice(&b[n * depth..][..depth]);
+                Ok(())
+            })
+            .unwrap();
             let mut out = vec![7.5f32; rows * (columns + gap)];
             Product {
                 a: &a,

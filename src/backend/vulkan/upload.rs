@@ -1,10 +1,10 @@
 //! Uploads weights to the device through a ring of staging buffers, straight from the checkpoint's mapped file.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::memory::{Arena, Budget};
-use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing};
+use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing, lock};
 use super::record::Commands;
 use super::side_by_side;
 use crate::Result;
@@ -26,7 +26,7 @@ const PIECE: usize = 1 << 16;
 /// stacked.
 ///
 /// # Errors
-/// The error that `source` returns; `OutOfMemory` or a device fault.
+/// The error that `source` returns; `NotFinite` naming a tensor; `OutOfMemory` or a device fault.
 pub(super) fn upload(
     device: &Arc<Device>,
     graph: &Graph,
@@ -55,10 +55,19 @@ pub(super) fn upload(
 }
 
 /// As [`TensorView::read`], with several threads where there are many elements.
-fn read(tensor: &TensorView<'_>, first: usize, dtype: DType, memory: &mut [u8]) {
+///
+/// # Errors
+/// As there.
+fn read(tensor: &TensorView<'_>, first: usize, dtype: DType, memory: &mut [u8]) -> Result<()> {
     let most = memory.len().div_ceil(dtype.bytes(PIECE)).min(THREADS);
     let pieces = memory.chunks_mut(dtype.bytes(PIECE)).enumerate();
-    side_by_side::for_each(pieces, most, |(number, piece)| tensor.read(first + number * PIECE, dtype, piece));
+    let fault = Mutex::new(None);
+    side_by_side::for_each(pieces, most, |(number, piece)| {
+        if let Err(error) = tensor.read(first + number * PIECE, dtype, piece) {
+            *lock(&fault) = Some(error);
+        }
+    });
+    fault.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 struct Segment {
@@ -101,7 +110,7 @@ impl<'a> Ring<'a> {
             }
             let count = room.min(tensor.elements() - first);
             let bytes = dtype.bytes(count) as u64;
-            segment.buffer.map(segment.filled, bytes, |memory| read(tensor, first, dtype, memory))?;
+            segment.buffer.map(segment.filled, bytes, |memory| read(tensor, first, dtype, memory))??;
             let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes };
             segment.copies.copy(from, Slice { bytes, ..target.clone() });
             segment.filled += bytes;

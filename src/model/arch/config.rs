@@ -107,6 +107,7 @@ pub(super) fn read<'a>(
         dropout: 0.0,
         parallel: false,
         own_norms: false,
+        integers: false,
         beyond_float16: false,
         final_norm: None,
         adapters: None,

@@ -1,4 +1,4 @@
-//! Products in integers, as `quantization_config` describes them: transformers' BitNet layers, and signs.
+//! Products in integers, as `quantization_config` describes them: transformers' BitNet layers, signs, and 8 bits.
 
 use std::path::Path;
 
@@ -11,8 +11,10 @@ use crate::ops::Levels;
 use crate::quant::format::Applied;
 
 pub(super) const KEY: &str = "quantization_config";
-/// transformers' method, and that of models converted here.
-const METHODS: [&str; 2] = ["bitnet", "grilly_1bit"];
+/// transformers' method, and those of models converted here.
+const METHODS: [&str; 3] = ["bitnet", "grilly_1bit", "grilly_int8"];
+/// Of any method: whether products of tokens that it leaves in floating point are in 8-bit integers.
+const OTHERS: &str = "grilly_int8";
 
 /// Reads `quantization_config`, if there is one, into the products of the layers.
 ///
@@ -27,12 +29,20 @@ pub fn read(config: &Map<String, Value>, path: &Path, spec: &mut EncoderSpec, ru
         let found = config
             .get("quant_method")
             .map_or("no quant_method".into(), |found| format!("quant_method {}", shown(found)));
-        return refused(found, "known are \"bitnet\" and \"grilly_1bit\"; fetch the model in floating point");
+        return refused(
+            found,
+            "known are \"bitnet\", \"grilly_1bit\" and \"grilly_int8\"; fetch the model in floating point",
+        );
     };
-    let mut unread = None;
+    let (mut unread, mut integers) = (None, false);
     let described = fields.within(KEY, |fields| {
         fields.get("quant_method");
-        let described = if method == METHODS[0] { bitnet(fields) } else { (Matrix::Rounded(Levels::Binary), None) };
+        let described = match method {
+            "bitnet" => bitnet(fields),
+            "grilly_1bit" => (Matrix::Rounded(Levels::Binary), None),
+            _ => (Matrix::Numbers, None),
+        };
+        integers = fields.flag_or(OTHERS, method == OTHERS);
         let kept = fields.texts("modules_to_not_convert").unwrap_or_default();
         let of_layers =
             |kept: &&str| spec.products().any(|product| product.names.iter().any(|name| is_within(name, kept)));
@@ -65,6 +75,7 @@ pub fn read(config: &Map<String, Value>, path: &Path, spec: &mut EncoderSpec, ru
     if norm_eps.is_some() && spec.products().any(|product| !product.norms.is_empty()) {
         return refused("use_rms_norm true".into(), "some products of this architecture have norms already");
     }
+    spec.integers = integers;
     for product in spec.products_mut() {
         product.matrix = matrix;
         if norm_eps.is_some() {

@@ -20,7 +20,7 @@ pub enum Content {
     Numbers,
     /// Ternary values, four in each byte.
     Codes,
-    /// Positive ones, in a floating-point type.
+    /// Positive ones, in a floating-point type; reading them refuses those that are not finite.
     Scales,
 }
 
@@ -57,9 +57,9 @@ impl Entry {
                 .map(|place| format!("{name} has the code 3 in its byte {place}, which no ternary value has: corrupt")),
             _ if encoding == DType::U8 => Some(format!("{name} is stored as U8, expected {KNOWN}")),
             Content::Scales => {
-                let wrong = |x: &f32| !(x.is_finite() && *x > 0.0 && x.recip().is_finite());
+                let wrong = |x: &f32| x.is_finite() && !(*x > 0.0 && x.recip().is_finite());
                 let found = encoding.decode(bytes).into_iter().find(wrong)?;
-                Some(format!("{name} holds {found}, expected a positive finite number"))
+                Some(format!("{name} holds {found}, expected a positive number with a finite reciprocal"))
             }
             Content::Numbers => None,
         }

@@ -87,7 +87,7 @@ fn needed(tensors: &[(&str, &[usize])]) -> Vec<Needed> {
 fn values(weights: &Weights, name: &str) -> Vec<f32> {
     let view = weights.tensor(name).unwrap();
     let mut values = vec![0.0; view.elements()];
-    view.read_f32(0, &mut values);
+    view.read_f32(0, &mut values).unwrap();
     values
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{ADVICE, Trainer, is_finite};
+use super::{ADVICE, Trainer};
 use crate::array::Engine;
 use crate::backend::BackendKind;
 use crate::dtype::DType;
@@ -123,7 +123,7 @@ impl Trainer {
         for (kind, array) in kinds.iter().zip(states) {
             for (parameter, bytes) in self.arena.parts(&array.read()?) {
                 let name = format!("{kind}{}", parameter.name);
-                if !is_finite(bytes) {
+                if !DType::F32.is_finite(bytes) {
                     return Err(Error::NotFinite(format!("step {step}: {name} is not finite{ADVICE}")));
                 }
                 tensors.push(Tensor { name, shape: parameter.shape.clone(), bytes: bytes.to_vec() });

@@ -15,23 +15,25 @@ enum Table<'a> {
 
 impl Table<'_> {
     /// Copies row `row`; returns false when it does not exist.
-    fn read(&self, mut row: usize, out: &mut [f32]) -> bool {
+    ///
+    /// # Errors
+    /// As [`TensorView::read_f32`].
+    fn read(&self, mut row: usize, out: &mut [f32]) -> Result<bool> {
         let columns = out.len();
         match self {
             Table::Given(values) => {
                 let values = values.get(row * columns..(row + 1) * columns);
-                values.map(|values| out.copy_from_slice(values)).is_some()
+                Ok(values.map(|values| out.copy_from_slice(values)).is_some())
             }
             Table::Stored(parts) => {
                 for part in parts {
                     let rows = part.elements() / columns;
                     if row < rows {
-                        part.read_f32(row * columns, out);
-                        return true;
+                        return part.read_f32(row * columns, out).map(|()| true);
                     }
                     row -= rows;
                 }
-                false
+                Ok(false)
             }
         }
     }
@@ -60,7 +62,7 @@ pub(super) fn embedding_sum(step: &Step<'_>, _: &EmbeddingSum, out: &mut [f32]) 
             for (i, (indices, table)) in pairs.iter().enumerate() {
                 let index = indices[first + t] as usize;
                 let found = if i == 0 { table.read(index, sum) } else { table.read(index, &mut row) };
-                if !found {
+                if !found? {
                     return Err(outside());
                 }
                 if i > 0 {

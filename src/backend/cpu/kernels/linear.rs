@@ -45,6 +45,7 @@ pub(super) fn matrices<'a>(step: &Step<'a>, weight: usize, own: &'a mut Vec<Pack
     for matrix in 0..others.iter().product() {
         own.push(Packed::new(step.arch, *rows, *depth, |n, row| {
             row.copy_from_slice(&values[(matrix * rows + n) * depth..][..*depth]);
+            Ok(())
         })?);
     }
     Ok(own)

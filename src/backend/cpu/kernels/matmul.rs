@@ -130,6 +130,7 @@ impl Batch<'_> {
             } else {
                 row.iter_mut().zip(column.iter().step_by(term)).for_each(|(y, x)| *y = *x);
             }
+            Ok(())
         })?;
         let a = if self.rows_lie() && (self.product.a[0] == depth || rows == 1) {
             &a[..rows * depth]
