@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-pub use super::arch::{ARCHITECTURES, Architecture, HEADS};
+pub use super::arch::{ARCHITECTURES, Architecture, HEADS, OwnTokenizer};
 use super::arch::{OWN_MODULES, ReadHead, read_quantization};
 use super::fields::{Fields, unsupported};
 use super::spec::{EncoderSpec, NameRules};
@@ -80,9 +80,8 @@ pub fn model_type<'a>(config: &'a Map<String, Value>, path: &Path) -> Result<&'a
     Ok(found.unwrap_or_default())
 }
 
-/// The class that builds the tokenizer of a `model_type` unless a file names another; `None` if tokenizer.json is used
-/// unchanged.
-pub fn tokenizer(model_type: &str) -> Option<&'static str> {
+/// The class of a `model_type`'s tokenizer; `None` if the reference has none for it.
+pub fn tokenizer(model_type: &str) -> Option<OwnTokenizer> {
     ARCHITECTURES.iter().find(|row| row.model_type == model_type)?.tokenizer
 }
 

@@ -1,9 +1,13 @@
 //! Token ids identical to those of the reference tokenizer.
 
+mod choice;
 mod classes;
 mod cuts;
 mod files;
+mod frames;
 mod pairs;
+mod sentence_pieces;
+mod sentences;
 mod settings;
 mod special;
 #[cfg(test)]

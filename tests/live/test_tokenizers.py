@@ -35,7 +35,25 @@ CLASSES = [
     "GPT2",
     "XLMRoberta",
     "Camembert",
+    "BigBird",
+    "Llama",
+    "Phi3",
+    "Gemma",
+    "GPTNeoX",
+    "CodeGen",
+    "Cohere",
+    "Qwen2",
+    "Qwen3_5",
+    "Deberta",
+    "Blenderbot",
+    "Herbert",
+    "Barthez",
+    "RemBert",
+    "ConvBert",
+    "DPRQuestionEncoder",
     "PreTrained",
+    "Bloom",
+    "MT5",
     "Unheard",
 ]
 
@@ -118,20 +136,50 @@ def test_long_texts(folder, family, prefix):
     same_tokens(path, texts[:3], longest=300)
 
 
+def put_model(path, kind):
+    """A small model of a kind in place of the BERT."""
+    sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 64}
+    sizes |= {"num_key_value_heads": 4, "max_position_embeddings": LONGEST + 2, "d_model": 32, "d_ff": 64}
+    sizes |= {"head_dim": 8, "attention_type": "original_full"}
+    config = AutoConfig.for_model(kind)
+    known = {**config.to_dict(), **config.attribute_map}
+    sizes = {key: size for key, size in sizes.items() if key in known}
+    config = AutoConfig.for_model(kind, vocab_size=ROWS, pad_token_id=1, **sizes)
+    AutoModel.from_config(config).save_pretrained(path)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_kind_of_model_stands_for_the_class(folder, family):
     path = folder(family)
-    sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 64}
-    sizes |= {"num_key_value_heads": 4, "max_position_embeddings": LONGEST + 2, "d_model": 32, "d_ff": 64}
-    config = AutoConfig.for_model(family)
-    known = {**config.to_dict(), **config.attribute_map}
-    sizes = {key: size for key, size in sizes.items() if key in known}
-    config = AutoConfig.for_model(family, vocab_size=ROWS, pad_token_id=1, **sizes)
-    AutoModel.from_config(config).save_pretrained(path)
+    put_model(path, family)
     without(path, "tokenizer_class")
     same_tokens(path, TEXTS)
     (path / "tokenizer_config.json").unlink()
     same_tokens(path)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama", "mistral", "phi3", "modernbert", "gemma2", "nomic_bert"])
+def test_the_kind_of_model_beside_the_class(folder, kind):
+    """Some kinds have their own class whatever a file names, some have tokenizer.json as it is."""
+    for family in ("bert", "roberta", "llama"):
+        path = folder(family)
+        put_model(path, kind)
+        without(path, "tokenizer_class", "add_prefix_space")
+        if family == "llama":
+            change(path / "tokenizer.json", normalizer={"type": "Lowercase"})
+        names = ["LlamaTokenizer", "LlamaTokenizerFast", "Phi3Tokenizer", "PreTrainedTokenizerFast", "BertTokenizer"]
+        for name in [None, *names]:
+            if name:
+                configure(path, tokenizer_class=name)
+            try:
+                AutoTokenizer.from_pretrained(path)
+            except Exception:
+                with pytest.raises(ModelFormatError, match=r"tokenizer\.json"):
+                    _core.EmbeddingModel.load(path, "cpu", "float32")
+            else:
+                same_tokens(path)
+        change(path / "config.json", model_name="camembertv2-base")
+        same_tokens(path)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -181,11 +229,19 @@ def test_normalisation_of_letters(folder, accents, lower):
 
 
 @pytest.mark.parametrize("prefix", [False, True])
-@pytest.mark.parametrize("family", ["roberta", "gpt2", *SENTENCES])
+@pytest.mark.parametrize("family", ["roberta", "gpt2", "gpt_neox", "llama", "gemma2", "big_bird", *SENTENCES])
 def test_prefix_spaces(folder, family, prefix):
     path = folder(family)
     configure(path, add_prefix_space=prefix, trim_offsets=False)
     same_tokens(path, TEXTS)
+
+
+@pytest.mark.parametrize("legacy", [None, False, True])
+@pytest.mark.parametrize("prefix", [None, False, True])
+def test_spaces_before_the_parts_of_a_text(folder, prefix, legacy):
+    path = folder("llama")
+    configure(path, add_prefix_space=prefix, legacy=legacy)
+    same_tokens(path, [*TEXTS, "a<s>b <s> c</s>", "<s>", " <s> a", "▁a", "a▁<s>▁b"])
 
 
 @pytest.mark.parametrize("number", [0, 3, 120])

@@ -19,8 +19,8 @@ def test_ids(case, tmp_path):
 
 
 def test_the_arguments_matter():
-    # electra has distilbert's pieces, and with the file's own class no argument counts.
-    cases = [case for case in CASES if case not in ("electra", "mpnet, file")]
+    # electra has distilbert's pieces, with the file's own class no argument counts, and gpt2 has no pieces with digits.
+    cases = [case for case in CASES if case not in ("electra", "dpr", "mpnet, file", "gpt2, cohere", "gpt2, later")]
     with np.load(GOLDEN) as golden:
         assert len({golden[case].tobytes() for case in cases}) == len(cases)
         assert np.array_equal(golden["mpnet, file"], golden["mpnet"])

@@ -66,13 +66,27 @@ pub struct Architecture {
     pub models: &'static str,
     /// How it differs from BERT or from another architecture, for the documentation.
     pub adds: &'static str,
-    /// The class of its tokenizer unless a file names another, if that class builds the tokenizer itself.
-    pub tokenizer: Option<&'static str>,
+    /// The class of its tokenizer in the reference.
+    pub tokenizer: Option<OwnTokenizer>,
     /// Whether it has a decoder beside its encoder.
     pub decodes: bool,
     /// Why attention of its models may stay fused although a shader of the user is registered for a part of it.
     pub whole: Option<&'static str>,
 }
+
+/// The class of an architecture's tokenizer.
+#[derive(Clone, Copy)]
+pub struct OwnTokenizer {
+    /// Its name.
+    pub class: &'static str,
+    /// Whether it is the class even where a file names another.
+    pub always: bool,
+    /// Whether `fix_mistral_regex` counts.
+    pub mended: bool,
+}
+
+/// The class that uses tokenizer.json unchanged.
+const AS_IT_IS: &str = "TokenizersBackend";
 
 type Names = &'static [&'static str];
 
@@ -90,7 +104,15 @@ impl Architecture {
     }
 
     const fn tokenizer(self, class: &'static str) -> Self {
-        Architecture { tokenizer: Some(class), ..self }
+        Architecture { tokenizer: Some(OwnTokenizer { class, always: false, mended: false }), ..self }
+    }
+
+    const fn mended_tokenizer(self, class: &'static str) -> Self {
+        Architecture { tokenizer: Some(OwnTokenizer { class, always: false, mended: true }), ..self }
+    }
+
+    const fn always_tokenizer(self, class: &'static str) -> Self {
+        Architecture { tokenizer: Some(OwnTokenizer { class, always: true, mended: false }), ..self }
     }
 
     const fn decodes(self) -> Self {
@@ -118,11 +140,14 @@ pub const ARCHITECTURES: &[Architecture] = &[
              its variant with norms of queries and keys",
         )
         .tokenizer("BertTokenizer"),
-    row("big_bird", "BigBird", &["bert."], big_bird::read).models("BigBird encoders").adds(
-        "BERT with gelu_new and, with `rescale_embeddings`, scaled embeddings; each token sees all others: with \
+    row("big_bird", "BigBird", &["bert."], big_bird::read)
+        .models("BigBird encoders")
+        .adds(
+            "BERT with gelu_new and, with `rescale_embeddings`, scaled embeddings; each token sees all others: with \
          `attention_type` `block_sparse` for no more positions than the reference reads so, 704 by default, with \
          `original_full` for any",
-    ),
+        )
+        .tokenizer("BigBirdTokenizer"),
     row("bitnet", "BitNet", llama::MARKS, bitnet::read).models("bitnet-b1.58-2B-4T").adds(
         "LLaMA with squared ReLU and norms before the second product of each part; matrices as \
              `quantization_config` says: ternary ones, packed or rounded when they are read, or in floating point",
@@ -150,14 +175,20 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("eurobert", "EuroBert", llama::MARKS, eurobert::read)
         .models("EuroBERT")
         .adds("LLaMA in which each token sees all others"),
-    row("gemma2", "Gemma2", llama::MARKS, gemma2::read).models("bge-multilingual-gemma2").adds(
-        "LLaMA with norms before and after each part, scaled embeddings, a soft cap of the scores \
+    row("gemma2", "Gemma2", llama::MARKS, gemma2::read)
+        .models("bge-multilingual-gemma2")
+        .adds(
+            "LLaMA with norms before and after each part, scaled embeddings, a soft cap of the scores \
          (`attn_logit_softcapping`), and a window in every second layer; causal",
-    ),
-    row("gemma3_text", "Gemma3Text", llama::MARKS, gemma3::read).models("EmbeddingGemma, BitNet-embedding-270M").adds(
-        "norms before and after each part and of each head, scaled embeddings; windows and rotary positions of \
+        )
+        .tokenizer("GemmaTokenizer"),
+    row("gemma3_text", "Gemma3Text", llama::MARKS, gemma3::read)
+        .models("EmbeddingGemma, BitNet-embedding-270M")
+        .adds(
+            "norms before and after each part and of each head, scaled embeddings; windows and rotary positions of \
          two kinds; with norms of the products (`q_proj.norm.weight`) ternary matrices, as BitNet-embedding-270M",
-    ),
+        )
+        .tokenizer("GemmaTokenizer"),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read)
         .models("SGPT, distilgpt2")
         .adds(
@@ -174,14 +205,19 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .adds(
             "GPT-2 with rotary positions in a share of each head's columns; both parts of a layer read the same \
              vectors",
-        ),
-    row("granite", "Granite", llama::MARKS, granite::read).models("decoders of Granite 3").adds(
-        "LLaMA with factors on embeddings, scores and parts; granite-embedding models are `roberta`, \
+        )
+        .tokenizer("GPTNeoXTokenizer"),
+    row("granite", "Granite", llama::MARKS, granite::read)
+        .models("decoders of Granite 3")
+        .adds(
+            "LLaMA with factors on embeddings, scores and parts; granite-embedding models are `roberta`, \
          `xlm-roberta` and `modernbert`",
-    ),
+        )
+        .tokenizer(AS_IT_IS),
     row("gte", "Gte", &["gte.", "encoder.layer.0.attention.qkv_proj."], gte::read)
         .models("snowflake-arctic-embed-m-v2.0, gte-multilingual in transformers' format")
-        .adds("as `nomic_bert`, with biases and erf GELU; segment embeddings only where the configuration has them"),
+        .adds("as `nomic_bert`, with biases and erf GELU; segment embeddings only where the configuration has them")
+        .tokenizer("XLMRobertaTokenizer"),
     row(
         "jina_embeddings_v3",
         "JinaEmbeddingsV3",
@@ -192,7 +228,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
     .adds(
         "transformers' format of jina-embeddings-v3: rotary positions in place of a table; without the adapters for \
          tasks, which are files of peft there, as sentence-transformers loads it",
-    ),
+    )
+    .tokenizer("XLMRobertaTokenizer"),
     row(
         "liquid_moe",
         "LiquidMoe",
@@ -215,13 +252,15 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .tokenizer("LongformerTokenizer"),
     row("mistral", "Mistral", llama::MARKS, llama::mistral)
         .models("e5-mistral, bge-en-icl, Linq-Embed")
-        .adds("LLaMA within a window"),
+        .adds("LLaMA within a window")
+        .mended_tokenizer(AS_IT_IS),
     row("modernbert", "ModernBert", &["layers.0.attn.Wqkv.", "model.layers.0.attn.Wqkv."], modernbert::read)
         .models("gte-modernbert-base, nomic's modernbert-embed, granite-embedding-english-r2")
         .adds(
             "norms before the parts of a layer, a gated feed-forward part, rotary positions; most layers attend \
              within a window",
-        ),
+        )
+        .always_tokenizer(AS_IT_IS),
     row(
         "mpnet",
         "MPNet",
@@ -244,7 +283,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
             "rotary positions in place of a table, a gated feed-forward part, products without biases; \
              transformers' keys and tensor names or those of the hub's own code; in v2 mixtures of experts, products \
              with biases, and no gates",
-        ),
+        )
+        .tokenizer("BertTokenizer"),
     row(
         "olmo2",
         "Olmo2",
@@ -252,14 +292,16 @@ pub const ARCHITECTURES: &[Architecture] = &[
         olmo2::read,
     )
     .models("decoders of OLMo 2")
-    .adds("LLaMA with norms after the parts, and of all heads of the queries and of the keys together"),
+    .adds("LLaMA with norms after the parts, and of all heads of the queries and of the keys together")
+    .tokenizer(AS_IT_IS),
     row("phi3", "Phi3", phi3::MARKS, phi3::read)
         .models("decoders of Phi-3 and Phi-4-mini")
-        .adds("LLaMA with joint products, rotary positions in a share of each head's columns and `longrope`"),
+        .adds("LLaMA with joint products, rotary positions in a share of each head's columns and `longrope`")
+        .always_tokenizer(AS_IT_IS),
     row("qwen2", "Qwen2", llama::MARKS, llama::qwen2)
         .models("gte-Qwen2, stella")
         .adds("LLaMA with biases; a window in some layers")
-        .tokenizer("Qwen2Tokenizer"),
+        .always_tokenizer("Qwen2Tokenizer"),
     row("qwen3", "Qwen3", llama::MARKS, qwen3::read)
         .models("Qwen3-Embedding, BitNet-embedding-0.6B")
         .adds(

@@ -4,34 +4,43 @@
 //! pre-tokenizer, template and the model's settings follow from the class and the arguments in tokenizer_config.json.
 //! For any other class tokenizer.json is used unchanged.
 
-use tokenizers::SplitDelimiterBehavior;
+mod decoded;
+mod rows;
+mod sentences;
+mod steps;
+
 use tokenizers::models::ModelWrapper;
 use tokenizers::models::bpe::{BPE, Merges};
 use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::normalizers::precompiled::Precompiled;
-use tokenizers::normalizers::replace::{Replace, ReplacePattern};
-use tokenizers::normalizers::utils::{Lowercase, Sequence as Steps};
-use tokenizers::normalizers::{BertNormalizer, NFC, NFKD, NormalizerWrapper, Strip, StripAccents};
+use tokenizers::normalizers::utils::Sequence as Normalizers;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
-use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-use tokenizers::pre_tokenizers::byte_level::ByteLevel;
-use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
-use tokenizers::pre_tokenizers::punctuation::Punctuation;
 use tokenizers::pre_tokenizers::sequence::Sequence;
-use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
-use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 
+use super::files::Side;
 use super::settings::Settings;
 use super::special::ROLES;
 use super::vocabulary::Pieces;
 use crate::Result;
+pub(super) use decoded::Decoded;
+use rows::{AS_IT_IS, CODED, OVER_CHARACTERS, OVERRULED, WORDS};
+use sentences::SENTENCES;
+use steps::{Normal, Split};
+pub(super) use steps::{mended, quotes};
 
 /// Description of the tokenizer that a class builds.
 pub(super) struct Class {
     /// Names of the class and its aliases, each without the suffix `Fast`.
     names: &'static [&'static str],
-    pub kind: Kind,
+    pub model: Model,
+    /// The steps of normalisation, in order.
+    normal: &'static [Normal],
+    /// The steps that split a text, in order.
+    splits: &'static [Split],
+    /// Whether a space is put before a text.
+    prefix: Prefix,
     /// The default token of each role, in the order of [`ROLES`]; empty where there is none.
     tokens: [&'static str; ROLES.len()],
     /// Whether a mask token given as a plain string also consumes the spaces before it.
@@ -41,8 +50,6 @@ pub(super) struct Class {
     /// Default number of special tokens `<extra_id_0>`, `<extra_id_1>`, ..., which `extra_ids` sets; `None` for a class
     /// without them.
     pub extra_ids: Option<usize>,
-    /// Whether `add_prefix_space` counts.
-    prefix_on_request: bool,
     /// The tokens around every text.
     pub around: Around,
     /// What a second text adds to them.
@@ -51,6 +58,16 @@ pub(super) struct Class {
     pub gives_segments: bool,
     /// Whether its special tokens are added once more as plain strings, which drops the options that they were given.
     pub plain_specials: bool,
+    /// The side of padding unless a file says otherwise.
+    pub padding_side: Side,
+    /// The files of its vocabulary in a folder without tokenizer.json.
+    pub files: &'static [&'static str],
+    /// What becomes of the pieces of a SentencePiece file.
+    pub conversion: Conversion,
+    /// How tokens become a text again.
+    decoded: Decoded,
+    /// Whether model, normaliser and splitting are those of tokenizer.json, if there is one.
+    pub keeps: bool,
 }
 
 /// The tokens that a class adds around every text.
@@ -58,10 +75,33 @@ pub(super) struct Class {
 pub(super) enum Around {
     /// The tokens of two roles, one before and one after; an empty role is none.
     Roles([&'static str; 2]),
+    /// The same, with these ids whatever the tokens' own are.
+    Numbered([&'static str; 2], [u32; 2]),
     /// Those in tokenizer.json; without that file, those selected by `add_bos_token` and `add_eos_token`.
     Asked,
+    /// Those selected by `add_bos_token` and `add_eos_token`, which count only in a folder without tokenizer.json.
+    Flags,
     /// Those in tokenizer.json; if it has none, the tokens of two roles, which must be pieces in either case.
     FileOrRoles([&'static str; 2]),
+    /// The token of a role after a text, if the flag `add_` of its name says so, whatever files there are.
+    Asking(&'static str),
+}
+
+/// What becomes of the pieces of a SentencePiece file: some before them in place of the first so many, and some after them.
+pub(super) struct Conversion {
+    pub first: &'static [Piece],
+    pub left_out: usize,
+    pub last: &'static [Piece],
+}
+
+/// A piece that a class puts beside those of a SentencePiece file.
+pub(super) enum Piece {
+    /// The token of a role, or this, with a score of 0.
+    Role(&'static str, &'static str),
+    /// A text with its score.
+    Text(&'static str, f64),
+    /// The special tokens `<extra_id_N>`, the last first, each with a score of 0.
+    Numbered,
 }
 
 /// How the second text of a pair follows the first and the token after it; the token after a text follows it, too.
@@ -94,40 +134,26 @@ impl Pair {
 
 /// How a text is split into pieces.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Kind {
-    /// WordPiece over words and punctuation, after BERT's normalisation.
+pub(super) enum Model {
+    /// WordPiece.
     Words,
-    /// BPE over the bytes of words.
-    Bytes(Words),
-    /// Unigram over words prefixed by a mark, after normalisation.
-    Sentences(Unknown, Letters),
+    /// BPE.
+    Merged(Merging),
+    /// Unigram.
+    Scored(Unknown),
 }
 
-/// What splits a text into the words of a BPE.
+/// Settings of BPE.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Words {
-    /// Each includes the space before it, as in GPT-2.
-    Spaced,
-    /// After letters are composed; each includes the character before it, digits are alone, as in [`ALONE`].
-    Composed,
-}
-
-/// Contractions, words with one other character before them, single digits, runs of marks, and white space.
-const ALONE: &str = concat!(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-);
-
-/// Normalisation, and what splits a text.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Letters {
-    /// The file's own character map, then white space.
-    Kept,
-    /// Quotes unified, and, unless asked otherwise, no accents and no capitals, as in ALBERT; then the same.
-    Plain,
-    /// Runs of white space as one space and composed letters, instead of a character map, then spaces and, if asked,
-    /// punctuation, as in DeBERTa.
-    Composed,
+pub(super) struct Merging {
+    /// Whether a character that is no piece is the unknown token; otherwise it is left out.
+    unknown: bool,
+    /// Whether unknown tokens in a row are one.
+    fused: bool,
+    /// Whether a character that is no piece is the pieces of its bytes, `<0x00>` to `<0xFF>`, if they are pieces.
+    bytes: bool,
+    /// What follows the last character of a word in the pieces; may be empty.
+    end: &'static str,
 }
 
 /// The piece of a Unigram model that represents unknown text.
@@ -137,120 +163,62 @@ pub(super) enum Unknown {
     Id(usize),
     /// The first piece with the name of the unknown token; the first piece if there is none.
     Named,
-    /// The piece with the name of the unknown token and a score of 0; otherwise the piece with the id `unk_id`, default
-    /// 1.
-    Unscored,
+    /// The piece with the name of the unknown token and a score of 0; otherwise the piece with this id.
+    Unscored(usize),
+    /// The same, but the setting `unk_id` wins over this id.
+    UnscoredOrAsked(usize),
 }
 
-const OF_WORDS: Class = Class {
-    names: &[
-        "BertTokenizer",
-        "ElectraTokenizer",
-        "LayoutLMTokenizer",
-        "LxmertTokenizer",
-        "MobileBertTokenizer",
-        "SqueezeBertTokenizer",
-    ],
-    kind: Kind::Words,
-    tokens: ["", "", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"],
-    mask_takes_spaces: false,
-    extra: &[],
-    extra_ids: None,
-    prefix_on_request: true,
-    around: Around::Roles(["cls_token", "sep_token"]),
-    pair: Pair::Second,
-    gives_segments: true,
-    plain_specials: false,
-};
+/// Whether a space is put before a text.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Prefix {
+    Always,
+    /// As `add_prefix_space` says, by default so.
+    Asked(bool),
+}
 
-const OF_BYTES: Class = Class {
-    names: &["RobertaTokenizer", "BartTokenizer", "LEDTokenizer", "LongformerTokenizer", "MvpTokenizer"],
-    kind: Kind::Bytes(Words::Spaced),
-    tokens: ["<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"],
-    pair: Pair::Doubled,
-    gives_segments: false,
-    ..OF_WORDS
-};
-
-static CLASSES: [Class; 11] = [
-    OF_WORDS,
-    Class { names: &["DistilBertTokenizer"], gives_segments: false, ..OF_WORDS },
-    OF_BYTES,
-    Class {
-        names: &["GPT2Tokenizer"],
-        tokens: ["<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "", "", "", ""],
-        around: Around::Asked,
-        pair: Pair::Begun,
-        ..OF_BYTES
-    },
-    Class {
-        names: &["Qwen2Tokenizer"],
-        kind: Kind::Bytes(Words::Composed),
-        tokens: ["", "<|endoftext|>", "<|endoftext|>", "", "<|endoftext|>", "", ""],
-        around: Around::Asked,
-        pair: Pair::Begun,
-        plain_specials: true,
-        ..OF_BYTES
-    },
-    Class {
-        names: &["MPNetTokenizer"],
-        kind: Kind::Words,
-        tokens: ["<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>"],
-        mask_takes_spaces: true,
-        ..OF_BYTES
-    },
-    Class {
-        names: &["XLMRobertaTokenizer"],
-        kind: Kind::Sentences(Unknown::Id(3), Letters::Kept),
-        around: Around::Roles(["bos_token", "eos_token"]),
-        ..OF_BYTES
-    },
-    Class {
-        names: &["CamembertTokenizer"],
-        kind: Kind::Sentences(Unknown::Named, Letters::Kept),
-        mask_takes_spaces: true,
-        extra: &["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"],
-        around: Around::Roles(["bos_token", "eos_token"]),
-        ..OF_BYTES
-    },
-    Class {
-        names: &["AlbertTokenizer"],
-        kind: Kind::Sentences(Unknown::Id(1), Letters::Plain),
-        tokens: ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"],
-        around: Around::FileOrRoles(["cls_token", "sep_token"]),
-        pair: Pair::Second,
-        ..OF_BYTES
-    },
-    Class {
-        names: &["DebertaV2Tokenizer"],
-        kind: Kind::Sentences(Unknown::Unscored, Letters::Composed),
-        tokens: ["[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"],
-        pair: Pair::Second,
-        gives_segments: true,
-        ..OF_BYTES
-    },
-    Class {
-        names: &["T5Tokenizer"],
-        kind: Kind::Sentences(Unknown::Id(2), Letters::Kept),
-        tokens: ["", "</s>", "<unk>", "", "<pad>", "", ""],
-        extra_ids: Some(100),
-        prefix_on_request: false,
-        around: Around::Roles(["", "eos_token"]),
-        pair: Pair::Joined,
-        ..OF_BYTES
-    },
-];
+/// What is known of the name of a class.
+pub(super) enum Named {
+    /// It builds its tokenizer itself.
+    Built(&'static Class),
+    /// It uses tokenizer.json unchanged.
+    AsItIs,
+    /// It is Python code throughout.
+    Coded,
+    /// Nothing.
+    Unheard,
+}
 
 impl Class {
-    /// The class with this name, if it builds its tokenizer in code.
-    pub fn named(name: &str) -> Option<&'static Class> {
+    /// The class with this name, with or without the suffix `Fast`.
+    pub fn named(name: &str) -> Named {
         let name = name.strip_suffix("Fast").unwrap_or(name);
-        CLASSES.iter().find(|class| class.names.contains(&name))
+        match WORDS.iter().chain(&SENTENCES).find(|class| class.names.contains(&name)) {
+            Some(class) => Named::Built(class),
+            None if AS_IT_IS.contains(&name) => Named::AsItIs,
+            None if CODED.contains(&name) => Named::Coded,
+            None => Named::Unheard,
+        }
+    }
+
+    /// The class with this name, if it builds its tokenizer itself.
+    pub fn built(name: &str) -> Option<&'static Class> {
+        if let Named::Built(class) = Class::named(name) { Some(class) } else { None }
+    }
+
+    /// Whether a tokenizer.json over bytes is used unchanged where a file names this class.
+    pub fn yields_to_bytes(name: &str) -> bool {
+        name.strip_suffix("Fast").unwrap_or(name) == OVER_CHARACTERS
+    }
+
+    /// Whether a model of this `model_name` has the class of its `model_type` whatever a file names.
+    pub fn overrules(model_name: &str) -> bool {
+        OVERRULED.contains(&model_name)
     }
 
     /// The class where nothing names one.
     pub fn usual() -> &'static Class {
-        &CLASSES[0]
+        &WORDS[0]
     }
 
     pub fn name(&self) -> &'static str {
@@ -263,45 +231,38 @@ impl Class {
         Some(self.tokens[place]).filter(|token| !token.is_empty())
     }
 
+    /// Whether unknown text is the unknown token, which must then be there.
+    pub fn needs_unknown(&self) -> bool {
+        matches!(self.model, Model::Words | Model::Merged(Merging { unknown: true, .. }))
+    }
+
     pub fn normalizer(
         &self,
         settings: &Settings,
         characters: Option<Precompiled>,
     ) -> Result<Option<NormalizerWrapper>> {
-        Ok(match self.kind {
-            Kind::Words => {
-                let spaced = settings.flag("tokenize_chinese_chars")?.unwrap_or(true);
-                let lower = settings.flag("do_lower_case")?.unwrap_or(true);
-                Some(BertNormalizer::new(true, spaced, settings.flag("strip_accents")?, lower).into())
-            }
-            Kind::Bytes(Words::Spaced) => None,
-            Kind::Bytes(Words::Composed) => Some(NFC.into()),
-            Kind::Sentences(_, Letters::Kept) => characters.map(NormalizerWrapper::from),
-            Kind::Sentences(_, Letters::Plain) => Some(plain_letters(settings, characters)?),
-            Kind::Sentences(_, Letters::Composed) => Some(composed_letters(settings)?),
+        let mut steps = Vec::new();
+        for step in self.normal {
+            steps.extend(step.of(settings, characters.as_ref())?);
+        }
+        Ok(match steps.len() {
+            0 | 1 => steps.pop(),
+            _ => Some(Normalizers::new(steps).into()),
         })
     }
 
-    pub fn pre_tokenizer(&self, settings: &Settings) -> Result<PreTokenizerWrapper> {
-        let prefix = settings.flag("add_prefix_space")?.filter(|_| self.prefix_on_request);
-        Ok(match self.kind {
-            Kind::Words => BertPreTokenizer.into(),
-            Kind::Bytes(Words::Spaced) => ByteLevel::new(prefix.unwrap_or(false), true, true).into(),
-            Kind::Bytes(Words::Composed) => {
-                let bytes = ByteLevel::new(prefix.unwrap_or(false), true, false).into();
-                let words = Split::new(SplitPattern::Regex(ALONE.into()), SplitDelimiterBehavior::Isolated, false).ok();
-                Sequence::new(words.map(PreTokenizerWrapper::from).into_iter().chain([bytes]).collect()).into()
-            }
-            Kind::Sentences(_, Letters::Composed) => {
-                let scheme = if prefix.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::First };
-                let marks = settings.flag("split_by_punct")?.unwrap_or(false).then(|| Punctuation::default().into());
-                let steps = marks.into_iter().chain([Metaspace::new('▁', scheme, true).into()]);
-                Sequence::new(steps.collect()).into()
-            }
-            Kind::Sentences(..) => {
-                let scheme = if prefix.unwrap_or(true) { PrependScheme::Always } else { PrependScheme::Never };
-                Sequence::new(vec![WhitespaceSplit.into(), Metaspace::new('▁', scheme, true).into()]).into()
-            }
+    pub fn pre_tokenizer(&self, settings: &Settings) -> Result<Option<PreTokenizerWrapper>> {
+        let prefix = match self.prefix {
+            Prefix::Always => true,
+            Prefix::Asked(usual) => settings.flag("add_prefix_space")?.unwrap_or(usual),
+        };
+        let mut steps = Vec::new();
+        for step in self.splits {
+            steps.extend(step.of(settings, prefix)?);
+        }
+        Ok(match steps.len() {
+            0 | 1 => steps.pop(),
+            _ => Some(Sequence::new(steps).into()),
         })
     }
 
@@ -312,45 +273,29 @@ impl Class {
         merges: Merges,
         (unknown, id): (&str, Option<usize>),
     ) -> tokenizers::Result<ModelWrapper> {
-        Ok(match self.kind {
-            Kind::Words => WordPiece::builder().vocab(pieces.numbered()).unk_token(unknown.to_owned()).build()?.into(),
-            Kind::Bytes(_) => BPE::builder().vocab_and_merges(pieces.numbered(), merges).build()?.into(),
-            Kind::Sentences(place, _) => {
+        Ok(match self.model {
+            Model::Words => WordPiece::builder().vocab(pieces.numbered()).unk_token(unknown.to_owned()).build()?.into(),
+            Model::Merged(Merging { unknown: has_unknown, fused, bytes, end }) => {
+                let mut model = BPE::builder().vocab_and_merges(pieces.numbered(), merges).fuse_unk(fused);
+                if has_unknown {
+                    model = model.unk_token(unknown.to_owned());
+                }
+                if !end.is_empty() {
+                    model = model.end_of_word_suffix(end.to_owned());
+                }
+                model.byte_fallback(bytes).build()?.into()
+            }
+            Model::Scored(place) => {
                 let pieces = pieces.scored().ok_or("its pieces have no scores")?;
+                let unscored = |(piece, score): &(String, f64)| piece == unknown && *score == 0.0;
                 let id = match place {
                     Unknown::Id(id) => id,
-                    Unknown::Unscored => {
-                        let unscored = |(piece, score): &(String, f64)| piece == unknown && *score == 0.0;
-                        pieces.iter().position(unscored).or(id).unwrap_or(1)
-                    }
+                    Unknown::Unscored(usual) => pieces.iter().position(unscored).unwrap_or(usual),
+                    Unknown::UnscoredOrAsked(usual) => pieces.iter().position(unscored).or(id).unwrap_or(usual),
                     Unknown::Named => pieces.iter().position(|(piece, _)| piece == unknown).unwrap_or(0),
                 };
                 Unigram::from(pieces, Some(id), false)?.into()
             }
         })
     }
-}
-
-/// The steps that unify quotes; each changes characters inside a word. Neither pattern is refused.
-pub(super) fn quotes() -> Vec<Replace> {
-    ["``", "''"].into_iter().flat_map(|quote| Replace::new(quote, "\"")).collect()
-}
-
-/// [`Letters::Composed`].
-fn composed_letters(settings: &Settings) -> Result<NormalizerWrapper> {
-    let spaces = Replace::new(ReplacePattern::Regex(r"\s{2,}|[\n\r\t]".into()), " ").ok().map(NormalizerWrapper::from);
-    let lower = settings.flag("do_lower_case")?.unwrap_or(false).then(|| Lowercase.into());
-    let last = [NFC.into(), Strip::new(false, true).into()];
-    Ok(Steps::new(lower.into_iter().chain(spaces).chain(last).collect()).into())
-}
-
-/// [`Letters::Plain`], then the character map.
-fn plain_letters(settings: &Settings, characters: Option<Precompiled>) -> Result<NormalizerWrapper> {
-    let mut steps: Vec<_> = quotes().into_iter().map(NormalizerWrapper::from).collect();
-    if !settings.flag("keep_accents")?.unwrap_or(false) {
-        steps.extend([NFKD.into(), StripAccents.into()]);
-    }
-    steps.extend(settings.flag("do_lower_case")?.unwrap_or(true).then(|| Lowercase.into()));
-    steps.extend(characters.map(NormalizerWrapper::from));
-    Ok(Steps::new(steps).into())
 }

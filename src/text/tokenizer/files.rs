@@ -8,14 +8,16 @@ use serde_json::{Map, Value};
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::normalizers::utils::{Lowercase, Sequence};
 use tokenizers::processors::PostProcessorWrapper;
-use tokenizers::processors::template::{SpecialToken, TemplateProcessing};
 use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
-use super::classes::{Around, Class, Kind, Words};
+use super::classes::{Around, Class, Model, mended};
+use super::frames::Frame;
 use super::guarded;
+use super::sentence_pieces::SentencePieces;
+use super::sentences;
 use super::settings::Settings;
 use super::special::{Added, Specials};
-use super::vocabulary::{Source, missing};
+use super::vocabulary::{PIECES_OF_ANY, Source, extra, missing};
 use crate::error::brief;
 use crate::{Error, Result};
 
@@ -61,9 +63,15 @@ pub(super) struct Loaded {
 pub(super) struct Baked {
     pub truncation_side: Option<Side>,
     pub padding_side: Option<Side>,
-    pub pad_token: Option<String>,
+    /// Tokens by role.
+    pub tokens: Vec<(&'static str, String)>,
+    /// Special tokens without a role, where the file has them instead of tokenizer_config.json.
+    pub extra: Option<Vec<Added>>,
     pub limit: Option<usize>,
 }
+
+/// Only larger vocabularies are those whose words may be mended.
+const LARGE: usize = 100_000;
 
 /// A tokenizer before the steps common to all kinds.
 struct Begun {
@@ -71,6 +79,8 @@ struct Begun {
     added: Vec<(u32, Added)>,
     baked: Baked,
     around: Option<PostProcessorWrapper>,
+    /// Whether all added tokens are matched before normalisation.
+    verbatim: bool,
     path: PathBuf,
 }
 
@@ -78,42 +88,44 @@ struct Begun {
 pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
     let settings = Settings::read(folder)?;
     let file = folder.join("tokenizer.json");
-    let Begun { mut tokenizer, added, baked, around, path } = match (settings.class, file.exists()) {
-        (Some(class), true) => built(&settings, class, Source::of_file(&file)?)?,
-        (Some(class), false) => built(&settings, class, Source::of_folder(folder, class)?)?,
-        (None, true) => as_it_is(file)?,
-        (None, false) => return Err(missing(folder, "")),
+    let Begun { mut tokenizer, added, baked, around, verbatim, path } = match (settings.class, file.exists()) {
+        (Some(class), true) if !class.keeps => built(&settings, class, Source::of_file(&file)?)?,
+        (_, true) => as_it_is(file.clone())?,
+        (Some(class), false) => built(&settings, class, Source::of_folder(folder, class, &settings)?)?,
+        (None, false) => of_sentence_pieces(folder.join(PIECES_OF_ANY), &settings)?,
     };
     let refused = |e: tokenizers::Error| fault(&path, format!("is refused: {}", brief(e)));
     if lower_case {
         put_lower_case_first(&mut tokenizer).map_err(refused)?;
     }
-    let specials = Specials::read(&settings, baked.pad_token.as_deref())?;
+    let specials = Specials::read(&settings, &baked)?;
     let known: Vec<_> = tokenizer.get_added_tokens_decoder().into_values().collect();
-    let new = specials.to_add(&settings.added(added), &known);
+    let mut added = settings.added(added);
+    added.values_mut().filter(|_| verbatim).for_each(|token| token.normalized = Some(false));
+    let new = specials.to_add(&added, &known);
     guarded(|| tokenizer.add_tokens(new)).map_err(refused)?;
+    if settings.mends
+        && tokenizer.get_vocab_size(true) > LARGE
+        && let Some(mended) = tokenizer.get_pre_tokenizer().cloned().and_then(mended)
+    {
+        tokenizer.with_pre_tokenizer(Some(mended));
+    }
     if settings.flag("split_special_tokens")?.unwrap_or(false) {
         tokenizer.set_encode_special_tokens(true);
     }
-    if let Some(class) = settings.class {
-        let roles = match class.around {
-            Around::Roles(roles) | Around::FileOrRoles(roles) => {
-                roles.map(|role| Some(role).filter(|role| !role.is_empty()))
-            }
-            // In a folder with tokenizer.json the reference ignores the flags.
-            Around::Asked if folder.join("tokenizer.json").exists() => [None, None],
-            Around::Asked => [asked(&settings, &specials, "bos_token")?, asked(&settings, &specials, "eos_token")?],
-        };
-        let template = match around.filter(|_| !matches!(class.around, Around::Roles(_))) {
+    if settings.class.is_some() || !file.exists() {
+        let frame = Frame::of(settings.class);
+        let template = match around.filter(|_| frame.takes_that_of_the_file()) {
             Some(own) => own,
-            None => template(&tokenizer, class, roles, &specials).map_err(|problem| settings.fault(problem))?.into(),
+            None => frame.template(&tokenizer, &settings, &specials, file.exists())?,
         };
         tokenizer.with_post_processor(Some(template));
     }
     let id = |token: &str| tokenizer.token_to_id(token);
+    let own_side = settings.class.map_or(Side::default(), |class| class.padding_side);
     Ok(Loaded {
         truncation_side: settings.side("truncation_side")?.or(baked.truncation_side).unwrap_or_default(),
-        padding_side: settings.side("padding_side")?.or(baked.padding_side).unwrap_or_default(),
+        padding_side: settings.side("padding_side")?.or(baked.padding_side).unwrap_or(own_side),
         pad_id: specials.of("pad_token").and_then(id),
         gives_segments: settings.gives_segments()?,
         special: specials.all().filter_map(id).collect(),
@@ -140,33 +152,34 @@ pub(super) fn load_plain(folder: &Path) -> Result<(Loaded, Option<usize>)> {
 
 /// The tokenizer that a class builds from its arguments and the files' contents.
 fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
-    let Source { pieces, merges, characters, added, baked, around, path } = source;
+    let Source { pieces, merges, characters, added, baked, around, unknown: stated, path } = source;
     let unusable = |e: tokenizers::Error| fault(&path, format!("cannot make a {}: {}", class.name(), brief(e)));
-    let specials = Specials::read(settings, None)?;
+    let specials = Specials::read(settings, &baked)?;
     let unknown = match specials.of("unk_token") {
-        None if class.kind != Kind::Bytes(Words::Composed) => return Err(settings.fault("unk_token is null".into())),
-        // Every text has bytes.
+        None if class.needs_unknown() => return Err(settings.fault("unk_token is null".into())),
         unknown => unknown.unwrap_or_default(),
     };
-    let unknown_id = settings.whole("unk_id", u32::MAX as usize)?;
+    let unknown_id = stated.or(settings.whole("unk_id", u32::MAX as usize)?);
     let model = guarded(|| class.model(pieces, merges, (unknown, unknown_id))).map_err(unusable)?;
     let mut tokenizer = Tokenizer::new(model);
     tokenizer.with_normalizer(class.normalizer(settings, characters)?).map_err(unusable)?;
-    tokenizer.with_pre_tokenizer(Some(class.pre_tokenizer(settings)?));
-    let alone = path.file_name().is_none_or(|name| name != "tokenizer.json");
+    tokenizer.with_pre_tokenizer(class.pre_tokenizer(settings)?);
+    let decoder = class.decoder(tokenizer.get_pre_tokenizer());
+    tokenizer.with_decoder(decoder);
+    let alone = path.extension().is_some_and(|kind| kind == "txt") || path.ends_with("vocab.json");
     if alone || matches!(class.around, Around::FileOrRoles(_)) {
         // The pieces are the only source of these tokens.
         let roles: &[&str] = match &class.around {
-            Around::Roles(roles) | Around::FileOrRoles(roles) => roles,
-            Around::Asked => &[],
+            Around::Roles(roles) | Around::FileOrRoles(roles) | Around::Numbered(roles, _) => roles,
+            Around::Asked | Around::Flags | Around::Asking(_) => &[],
         };
         let around = roles.iter().filter_map(|role| specials.of(role));
-        let mut needed = (class.kind == Kind::Words).then_some(unknown).into_iter().chain(around);
+        let mut needed = (class.model == Model::Words).then_some(unknown).into_iter().chain(around);
         if let Some(token) = needed.find(|token| tokenizer.token_to_id(token).is_none()) {
             return Err(fault(&path, format!("has no {token}")));
         }
     }
-    Ok(Begun { tokenizer, added, baked, around, path })
+    Ok(Begun { tokenizer, added, baked, around, verbatim: false, path })
 }
 
 /// The tokenizer of an unchanged tokenizer.json.
@@ -184,44 +197,37 @@ fn as_it_is(path: PathBuf) -> Result<Begun> {
             PaddingDirection::Left => Side::Left,
             PaddingDirection::Right => Side::Right,
         }),
-        pad_token: tokenizer.get_padding().map(|padding| padding.pad_token.clone()),
+        tokens: tokenizer.get_padding().map(|padding| ("pad_token", padding.pad_token.clone())).into_iter().collect(),
+        extra: None,
         limit: tokenizer.get_truncation().map(|truncation| truncation.max_length),
     };
     tokenizer.with_truncation(None).map_err(unusable)?;
     tokenizer.with_padding(None);
     let own = tokenizer.get_added_tokens_decoder().into_iter();
     let added = own.map(|(id, token)| (id, Added::from(token))).collect();
-    Ok(Begun { tokenizer, added, baked, around: None, path })
+    Ok(Begun { tokenizer, added, baked, around: None, verbatim: false, path })
 }
 
-/// The role of a token enabled by a flag, if there is such a token.
-fn asked(settings: &Settings, specials: &Specials, role: &'static str) -> Result<Option<&'static str>> {
-    let flag = settings.flag(&format!("add_{role}"))?;
-    Ok(Some(role).filter(|role| flag.unwrap_or(false) && specials.of(role).is_some()))
-}
-
-/// A template that puts the tokens of two roles before and after each text, of segment 0 for a text alone; `None` for no
-/// token.
-fn template(
-    tokenizer: &Tokenizer,
-    class: &Class,
-    [first, last]: [Option<&str>; 2],
-    specials: &Specials,
-) -> Result<TemplateProcessing, String> {
-    let token = |place: &str, role: &str| {
-        let token = specials.of(role).ok_or_else(|| format!("{role} is null, but a {} needs it", class.name()))?;
-        let id = tokenizer.token_to_id(token).ok_or_else(|| format!("{role} {token:?} cannot be added"))?;
-        SpecialToken::new(place.to_owned(), vec![id], vec![token.to_owned()]).map_err(|e| e.to_string())
+/// The tokenizer of a file of SentencePiece's, with the file's own settings.
+fn of_sentence_pieces(path: PathBuf, settings: &Settings) -> Result<Begun> {
+    if !path.exists() {
+        return Err(missing(path.parent().unwrap_or(&path), &format!(" and no {PIECES_OF_ANY}")));
+    }
+    let stored = SentencePieces::read(&path)?;
+    let added = settings.added(Vec::new());
+    let legacy = settings.flag("legacy")?.unwrap_or(!settings.holds_null("legacy"));
+    let tokenizer = guarded(|| sentences::tokenizer(&stored, &added, legacy));
+    let tokenizer = tokenizer.map_err(|e| fault(&path, format!("cannot be used: {}", brief(e))))?;
+    let roles = ["unk_token", "bos_token", "eos_token"];
+    let tokens = roles.into_iter().zip(&stored.named).filter(|(_, (id, _))| *id >= 0);
+    let mut extra = extra(&stored);
+    extra.retain(|token| token.special);
+    let baked = Baked {
+        tokens: tokens.map(|(role, (_, name))| (role, name.clone())).collect(),
+        extra: Some(extra),
+        ..Baked::default()
     };
-    let places = [("first", first), ("last", last)];
-    let [before, after] = places.map(|(place, role)| role.map_or("", |_| place));
-    let tokens = places.into_iter().filter_map(|(place, role)| Some(token(place, role?)));
-    TemplateProcessing::builder()
-        .try_single(format!("{before} $A {after}").trim())?
-        .try_pair(class.pair.template(before, after).as_str())?
-        .special_tokens(tokens.collect::<Result<Vec<_>, _>>()?)
-        .build()
-        .map_err(|e| e.to_string())
+    Ok(Begun { tokenizer, added: Vec::new(), baked, around: None, verbatim: stored.prefixed, path })
 }
 
 /// Adds lower-casing before the tokenizer's own normalisation, unless it is already one of its steps.

@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::choice::{class_of, is_older_mistral};
 use super::classes::Class;
 use super::files::{Side, fault, read_object};
 use super::special::{Added, ROLES};
-use crate::model::registry;
 use crate::{Error, Result};
 
-/// Names of classes that use tokenizer.json unchanged, without the suffix `Fast`.
-const AS_IT_IS: [&str; 3] = ["TokenizersBackend", "PreTrainedTokenizer", "PythonBackend"];
 /// Special tokens without a role, under the current key and its predecessor.
 const EXTRA: &str = "extra_special_tokens";
 const ADDITIONAL: &str = "additional_special_tokens";
@@ -25,6 +23,8 @@ pub(super) struct Settings {
     others: Map<String, Value>,
     /// `None` where tokenizer.json is used unchanged.
     pub class: Option<&'static Class>,
+    /// Whether the words of an older file of Mistral's are mended, if its vocabulary is large.
+    pub mends: bool,
     /// Added tokens of tokenizer_config.json, by id; if present, those of other files are ignored.
     added: Option<BTreeMap<u32, Added>>,
     /// Added tokens of added_tokens.json, by id.
@@ -36,13 +36,17 @@ impl Settings {
         let path = folder.join("tokenizer_config.json");
         let values = read_object(&path)?.unwrap_or_default();
         let model = read_object(&folder.join("config.json"))?.unwrap_or_default();
-        let class = class_of(&values, &model, &path);
-        let mut settings = Settings { path, values, others: Map::new(), class, added: None, older: BTreeMap::new() };
+        let class = class_of(&values, &model, folder)?;
+        let mut settings =
+            Settings { path, values, others: Map::new(), class, mends: false, added: None, older: BTreeMap::new() };
         if settings.values.contains_key(ADDITIONAL) && !settings.values.get(EXTRA).is_some_and(holds_something) {
             let list = settings.values.remove(ADDITIONAL).unwrap_or_default();
             settings.values.insert(EXTRA.into(), list);
         }
         settings.set_others_apart();
+        settings.put_saved_others_back();
+        settings.mends = settings.flag("fix_mistral_regex")?.unwrap_or(false) && is_older_mistral(&model);
+        settings.refuse_other_files()?;
         match settings.values.get("added_tokens_decoder") {
             Some(tokens) => settings.added = Some(settings.added_of(tokens)?),
             None => settings.read_older(folder)?,
@@ -80,6 +84,27 @@ impl Settings {
         Ok(())
     }
 
+    /// Refuses what names another file than tokenizer.json.
+    fn refuse_other_files(&self) -> Result<()> {
+        let versions = self.values.get("fast_tokenizer_files").and_then(Value::as_array).into_iter().flatten();
+        let mut other = versions.filter_map(Value::as_str).filter(|name| *name != "tokenizer.json");
+        let Some(name) = other.next() else { return Ok(()) };
+        let what = format!("{}: fast_tokenizer_files names {name:?}", self.path.display());
+        let reason =
+            "only tokenizer.json is read; give the file that transformers chooses that name, and remove the key";
+        Err(Error::unsupported(what, reason))
+    }
+
+    /// Adds the tokens with other roles that the reference saves together, where there are none by themselves.
+    fn put_saved_others_back(&mut self) {
+        let saved = self.values.remove("model_specific_special_tokens");
+        let own = |(key, value): (&String, &Value)| is_other_role(key) && content_of(value).is_some();
+        if let (Some(Value::Object(mut saved)), false) = (saved, self.values.iter().any(own) || !self.others.is_empty())
+        {
+            self.others.append(&mut saved);
+        }
+    }
+
     fn set_others_apart(&mut self) {
         if let Some(Value::Object(others)) = self.values.get_mut(EXTRA) {
             self.others.append(others);
@@ -112,6 +137,10 @@ impl Settings {
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
             Some(_) => Err(self.fault(format!("{key} is neither true nor false"))),
         }
+    }
+
+    pub fn holds_null(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(Value::is_null)
     }
 
     pub fn side(&self, key: &str) -> Result<Option<Side>> {
@@ -150,33 +179,45 @@ impl Settings {
 
     /// Special tokens with roles specific to this model.
     pub fn other_tokens(&self) -> Result<Vec<(String, Added)>> {
-        let other = |key: &str| key.ends_with("_token") && !ROLES.contains(&key);
-        let own = self.values.iter().filter(|(key, value)| other(key) && content_of(value).is_some());
+        let own = self.values.iter().filter(|(key, value)| is_other_role(key) && content_of(value).is_some());
         let token = |(key, value): (&String, &Value)| Ok((key.clone(), self.added_token(key, value)?));
         own.chain(&self.others).map(token).collect()
     }
 
     /// Special tokens without a role. The older key applies only if the newer one is absent; there null means the
-    /// class' default.
-    pub fn extra_tokens(&self) -> Result<Vec<Added>> {
+    /// class' default. Those `stated` by the vocabulary's file replace both.
+    pub fn extra_tokens(&self, stated: Option<&[Added]>) -> Result<Vec<Added>> {
         let tokens = |key: &str, value: &Value| match value {
             Value::Array(list) => list.iter().map(|token| self.added_token(key, token)).collect(),
             Value::Null => Ok(Vec::new()),
             _ => Err(self.fault(format!("{key} is not a list of tokens"))),
         };
-        match (self.values.get(EXTRA), self.values.get(ADDITIONAL)) {
-            (Some(extra), _) => tokens(EXTRA, extra),
-            (None, Some(additional)) if !additional.is_null() => tokens(ADDITIONAL, additional),
+        let mut listed = match (self.values.get(EXTRA), stated, self.values.get(ADDITIONAL)) {
+            (Some(extra), ..) => return tokens(EXTRA, extra),
+            (None, Some(stated), _) => stated.to_vec(),
+            (None, None, Some(additional)) if !additional.is_null() => tokens(ADDITIONAL, additional)?,
             _ => {
-                let listed = self.class.map_or(&[][..], |class| class.extra).iter().map(|token| Added::special(token));
-                let numbered = (0..self.extra_ids()?).map(|number| Added::special(&format!("<extra_id_{number}>")));
-                Ok(listed.chain(numbered).collect())
+                let own = self.class.map_or(&[][..], |class| class.extra).iter();
+                own.map(|token| Added::special(token)).collect()
+            }
+        };
+        let numbered = listed.iter().filter(|token| token.content.contains("<extra_id_")).count();
+        match self.extra_ids()? {
+            number if numbered == 0 => {
+                listed.extend((0..number).map(|number| Added::special(&format!("<extra_id_{number}>"))));
+            }
+            0 => {}
+            number if number == numbered => {}
+            number => {
+                let problem = format!("extra_ids is {number}, but there are {numbered} special tokens <extra_id_N>");
+                return Err(self.fault(problem));
             }
         }
+        Ok(listed)
     }
 
     /// The number of special tokens `<extra_id_N>`.
-    fn extra_ids(&self) -> Result<usize> {
+    pub fn extra_ids(&self) -> Result<usize> {
         let Some(usual) = self.class.and_then(|class| class.extra_ids) else { return Ok(0) };
         Ok(self.whole("extra_ids", 10_000)?.unwrap_or(usual))
     }
@@ -193,6 +234,11 @@ impl Settings {
     }
 }
 
+/// Whether a key names a token of a role specific to the model.
+fn is_other_role(key: &str) -> bool {
+    key.ends_with("_token") && !ROLES.contains(&key)
+}
+
 /// Whether a list or an object has entries.
 fn holds_something(value: &Value) -> bool {
     value.as_array().is_some_and(|list| !list.is_empty()) || value.as_object().is_some_and(|map| !map.is_empty())
@@ -201,24 +247,4 @@ fn holds_something(value: &Value) -> bool {
 /// A string, or the `content` of an object.
 fn content_of(token: &Value) -> Option<&str> {
     token.as_str().or_else(|| token.get("content")?.as_str())
-}
-
-/// The class named by tokenizer_config.json, or else by config.json, or else the default of the `model_type`. A named
-/// class takes precedence even if the `model_type` has another default.
-fn class_of(values: &Map<String, Value>, model: &Map<String, Value>, path: &Path) -> Option<&'static Class> {
-    let named = |values: &Map<String, Value>| {
-        values.get("tokenizer_class").and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)
-    };
-    let Some(name) = named(values).or_else(|| named(model)) else {
-        return match model.get("model_type").and_then(Value::as_str) {
-            Some(model_type) => registry::tokenizer(model_type).and_then(Class::named),
-            None => Some(Class::usual()),
-        };
-    };
-    let class = Class::named(&name);
-    if class.is_none() && !AS_IT_IS.contains(&name.strip_suffix("Fast").unwrap_or(&name)) {
-        let file = path.display();
-        log::warn!(target: "grilly", "{file}: tokenizer_class {name:?} is not known; tokenizer.json is used as it is");
-    }
-    class
 }

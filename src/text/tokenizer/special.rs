@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::AddedToken;
 
+use super::files::Baked;
 use super::settings::Settings;
 use crate::Result;
 
@@ -24,7 +25,7 @@ pub(super) struct Added {
     #[serde(default)]
     rstrip: bool,
     /// Whether it is matched after normalisation; if unspecified, false for special tokens.
-    normalized: Option<bool>,
+    pub normalized: Option<bool>,
     #[serde(default)]
     pub special: bool,
 }
@@ -34,6 +35,11 @@ impl Added {
     pub fn special(content: &str) -> Self {
         let content = content.to_owned();
         Added { content, single_word: false, lstrip: false, rstrip: false, normalized: None, special: true }
+    }
+
+    /// A token that is matched before normalisation.
+    pub fn verbatim(content: &str, special: bool) -> Self {
+        Added { normalized: Some(false), special, ..Added::special(content) }
     }
 
     /// A token given as a string or an object with `content`.
@@ -70,19 +76,20 @@ pub(super) struct Specials {
 }
 
 impl Specials {
-    /// Reads the tokens from the configuration, or else the class' defaults, or else, for padding, `pad`.
-    pub fn read(settings: &Settings, pad: Option<&str>) -> Result<Self> {
+    /// Reads the tokens from the configuration, or else the class' defaults, or else those of the vocabulary's file.
+    pub fn read(settings: &Settings, baked: &Baked) -> Result<Self> {
         let class = settings.class;
         let mut named = Vec::new();
         for role in ROLES {
             let takes_spaces = role == "mask_token" && class.is_some_and(|class| class.mask_takes_spaces);
             let text = |content: &str| Added { lstrip: takes_spaces, ..Added::special(content) };
-            let default = class.and_then(|class| class.token(role)).or(pad.filter(|_| role == "pad_token"));
+            let stated = baked.tokens.iter().find(|(known, _)| *known == role).map(|(_, token)| token.as_str());
+            let default = class.and_then(|class| class.token(role)).or(stated);
             named.extend(settings.token(role, default, text)?.map(|token| (role.to_owned(), token)));
         }
         named.extend(settings.other_tokens()?);
         let plain = class.is_some_and(|class| class.plain_specials);
-        Ok(Specials { named, extra: settings.extra_tokens()?, plain })
+        Ok(Specials { named, extra: settings.extra_tokens(baked.extra.as_deref())?, plain })
     }
 
     /// The token of a role.

@@ -9,6 +9,7 @@ use super::*;
 mod classes;
 mod cuts;
 mod pairs;
+mod sentence_pieces;
 mod sentences;
 
 const VOCABULARY: &[&str] = &[

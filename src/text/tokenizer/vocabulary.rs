@@ -10,9 +10,11 @@ use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::precompiled::Precompiled;
 use tokenizers::processors::PostProcessorWrapper;
 
-use super::classes::{Class, Kind};
+use super::classes::{Class, Model as Form, Piece};
 use super::files::{Baked, Side, fault, read};
 use super::guarded;
+use super::sentence_pieces::{Kind, SentencePieces, merges};
+use super::settings::Settings;
 use super::special::Added;
 use crate::Result;
 use crate::error::brief;
@@ -54,6 +56,8 @@ pub(super) struct Source {
     pub baked: Baked,
     /// The post-processor of tokenizer.json.
     pub around: Option<PostProcessorWrapper>,
+    /// The id of the unknown piece, where the file states it.
+    pub unknown: Option<usize>,
     /// The file of the vocabulary.
     pub path: PathBuf,
 }
@@ -129,26 +133,34 @@ impl Source {
             baked: Baked {
                 truncation_side: file.truncation.map(|truncation| truncation.direction),
                 padding_side: file.padding.as_ref().map(|padding| padding.direction),
-                pad_token: file.padding.and_then(|padding| padding.pad_token),
-                limit: None,
+                tokens: file
+                    .padding
+                    .and_then(|padding| padding.pad_token)
+                    .map(|pad| ("pad_token", pad))
+                    .into_iter()
+                    .collect(),
+                ..Baked::default()
             },
             around: post_processor(file.post_processor).map_err(|e| unusable(e.to_string()))?,
+            unknown: None,
             path: path.to_owned(),
         })
     }
 
-    /// Reads the files of older folders instead: one piece per line, or pieces and merges.
-    pub fn of_folder(folder: &Path, class: &Class) -> Result<Self> {
-        let names: &[&str] = match class.kind {
-            Kind::Words => &["vocab.txt"],
-            Kind::Bytes(_) => &["vocab.json", "merges.txt"],
-            Kind::Sentences(..) => &[],
-        };
-        if names.is_empty() || names.iter().any(|name| !folder.join(name).exists()) {
-            let instead = if names.is_empty() { String::new() } else { format!(" and no {}", names.join(" with ")) };
-            return Err(missing(folder, &instead));
+    /// Reads the files of older folders instead: one piece per line, pieces and merges, or a file of SentencePiece's.
+    pub fn of_folder(folder: &Path, class: &Class, settings: &Settings) -> Result<Self> {
+        let names = class.files;
+        let any = folder.join(PIECES_OF_ANY);
+        if class.model != Form::Words && any.exists() {
+            return Source::of_sentence_pieces(any, class, settings);
+        }
+        if names.iter().any(|name| !folder.join(name).exists()) {
+            return Err(missing(folder, &format!(" and no {}", names.join(" with "))));
         }
         let path = folder.join(names[0]);
+        if path.extension().is_some_and(|kind| kind == "model") {
+            return Source::of_sentence_pieces(path, class, settings);
+        }
         let unusable = |problem: String| fault(&path, format!("is not a vocabulary: {}", brief(problem)));
         let bytes = read(&path)?;
         let (pieces, merges) = match names.get(1) {
@@ -162,8 +174,58 @@ impl Source {
             }
         };
         let (pieces, baked) = (Pieces::Numbered(pieces), Baked::default());
-        Ok(Source { pieces, merges, characters: None, added: Vec::new(), baked, around: None, path })
+        Ok(Source { pieces, merges, characters: None, added: Vec::new(), baked, around: None, unknown: None, path })
     }
+
+    /// Reads a file of SentencePiece's.
+    fn of_sentence_pieces(path: PathBuf, class: &Class, settings: &Settings) -> Result<Self> {
+        let stored = SentencePieces::read(&path)?;
+        let (pieces, merges) = match class.model {
+            Form::Merged(_) => {
+                let pieces = stored.numbered();
+                let merges = merges(&pieces);
+                (Pieces::Numbered(pieces), merges)
+            }
+            _ => (Pieces::Scored(converted(stored.scored(), class, settings)?), Vec::new()),
+        };
+        let baked = Baked { extra: Some(extra(&stored)), ..Baked::default() };
+        let characters = stored.characters().map_err(|problem| fault(&path, problem))?;
+        let unknown = usize::try_from(stored.named[0].0).ok();
+        Ok(Source { pieces, merges, characters, added: Vec::new(), baked, around: None, unknown, path })
+    }
+}
+
+/// The file of SentencePiece's that is read for any class.
+pub(super) const PIECES_OF_ANY: &str = "tokenizer.model";
+
+/// The special tokens of a SentencePiece file, and those that are never divided.
+pub(super) fn extra(stored: &SentencePieces) -> Vec<Added> {
+    let added = stored.pieces.iter().filter(|piece| matches!(piece.kind, Kind::Control | Kind::Whole));
+    added.map(|piece| Added::verbatim(&piece.text, piece.kind == Kind::Control)).collect()
+}
+
+/// A class' pieces from those of a SentencePiece file.
+fn converted(stored: Vec<(String, f64)>, class: &Class, settings: &Settings) -> Result<Vec<(String, f64)>> {
+    let conversion = &class.conversion;
+    let mut pieces = Vec::new();
+    let put = |pieces: &mut Vec<(String, f64)>, own: &Piece| {
+        match own {
+            Piece::Text(text, score) => pieces.push(((*text).to_owned(), *score)),
+            Piece::Role(role, usual) => {
+                let token = settings.token(role, Some(usual), Added::special)?;
+                pieces.push((token.map_or_else(|| (*usual).to_owned(), |token| token.content), 0.0));
+            }
+            Piece::Numbered => {
+                let last_first = (0..settings.extra_ids()?).rev();
+                pieces.extend(last_first.map(|number| (format!("<extra_id_{number}>"), 0.0)));
+            }
+        }
+        Ok(())
+    };
+    conversion.first.iter().try_for_each(|own| put(&mut pieces, own))?;
+    pieces.extend(stored.into_iter().skip(conversion.left_out));
+    conversion.last.iter().try_for_each(|own| put(&mut pieces, own))?;
+    Ok(pieces)
 }
 
 fn post_processor(value: Value) -> tokenizers::Result<Option<PostProcessorWrapper>> {

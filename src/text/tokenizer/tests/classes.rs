@@ -176,16 +176,75 @@ fn the_class_is_the_named_one_or_that_of_the_model() {
     // This tokenizer.json itself puts a space before the text, has no splitting and no template.
     let (bytes, as_it_is) = (Some(vec![0, 4, 7, 2]), Some(vec![7, 7]));
     assert_eq!(kind(None, json!({"model_type": "roberta"})), bytes);
-    for name in ["gpt2", "gpt_neo"] {
+    for name in ["gpt2", "gpt_neo", "gpt_neox", "qwen2"] {
         assert_eq!(kind(None, json!({"model_type": name})), Some(vec![4, 7]), "{name}");
     }
-    assert_eq!(kind(None, json!({"model_type": "gpt_neox"})), as_it_is);
+    assert_eq!(kind(None, json!({"model_type": "llama"})), as_it_is);
     assert_eq!(kind(None, json!({"model_type": "xlm-roberta"})), None);
     assert_eq!(kind(None, json!({"model_type": "bert", "tokenizer_class": "RobertaTokenizer"})), bytes);
     assert_eq!(kind(Some("LongformerTokenizerFast"), json!({"model_type": "xlm-roberta"})), bytes);
     assert_eq!(kind(Some("PreTrainedTokenizerFast"), json!({"model_type": "roberta"})), as_it_is);
     assert_eq!(kind(Some("Unheard"), json!({"model_type": "roberta", "tokenizer_class": "BertTokenizer"})), as_it_is);
     assert_eq!(kind(Some(""), json!({"model_type": "roberta"})), bytes);
+    // Some kinds of models have their own class whatever a file names, some have tokenizer.json as it is.
+    for name in ["RobertaTokenizer", "PreTrainedTokenizerFast", "LlamaTokenizer", "Unheard"] {
+        assert_eq!(kind(Some(name), json!({"model_type": "qwen2"})), Some(vec![4, 7]), "{name}");
+        for model in ["mistral", "phi3", "modernbert", "granite"] {
+            assert_eq!(kind(Some(name), json!({"model_type": model})), as_it_is, "{name}, {model}");
+        }
+    }
+    let named = |model: Value| kind(Some("BertTokenizer"), model);
+    assert_eq!(named(json!({"model_type": "roberta", "model_name": "camembertv2-base"})), bytes);
+    // A class for characters leaves a file over bytes as it is.
+    assert_eq!(kind(Some("LlamaTokenizer"), json!({"model_type": "llama"})), as_it_is);
+    assert_eq!(kind(Some("Phi3Tokenizer"), json!({"model_type": "llama"})), Some(vec![4, 4]));
+}
+
+#[test]
+fn the_code_of_a_repository_is_done_or_refused() {
+    let with = |auto_map: Value, ends: bool| {
+        let config = json!({"tokenizer_class": "Qwen2Tokenizer", "unk_token": "<unk>", "eos_token": "</s>",
+            "pad_token": "<pad>", "add_eos_token": ends, "auto_map": auto_map});
+        let files = [("tokenizer.json", byte_file()), ("tokenizer_config.json", config)];
+        Tokenizer::load(folder(&files).path(), false)
+    };
+    let names = json!(["tokenization_qwen.Qwen2Tokenizer", "tokenization_qwen.Qwen2TokenizerFast"]);
+    for map in [json!({"AutoTokenizer": names}), names.clone(), json!({"AutoTokenizer": [names[0], null]})] {
+        let tokenizer = with(map.clone(), true).unwrap();
+        // Everything else is as tokenizer.json has it, with its space before a text.
+        assert_eq!(encode(&tokenizer, "a a", 9), [7, 7, 2]);
+        let pair = tokenizer.encode_pairs(&[["a".into(), "ab".into()]], 9).unwrap().remove(0);
+        assert_eq!(pair.ids, [7, 2, 7, 5, 2]);
+        assert_eq!(encode(&with(map, false).unwrap(), "a a", 9), [7, 7]);
+    }
+    let others = json!({"AutoTokenizer": ["own--tokenization_own.OwnTokenizer", null]});
+    let error = with(others, true).err().unwrap();
+    assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains("tokenization_own.OwnTokenizer"));
+    assert!(with(json!({"AutoModel": "modeling.Model"}), true).is_ok());
+}
+
+#[test]
+fn decoders_that_start_with_a_class_of_their_own() {
+    let mut file = byte_file();
+    let pieces = ["<unk>", "<s>", "</s>", "▁", "a", "b", "▁a", "<0xC3>", "<0xA9>", "\u{301}"];
+    file["model"]["vocab"] = pieces.iter().enumerate().map(|(i, piece)| ((*piece).to_owned(), json!(i))).collect();
+    file["model"]["merges"] = json!([["▁", "a"]]);
+    file["added_tokens"] = json!([special(0, "<unk>"), special(1, "<s>"), special(2, "</s>")]);
+    file["pre_tokenizer"] = Value::Null;
+    let with = |config: Value| of(file.clone(), config);
+    let llama = with(json!({"tokenizer_class": "LlamaTokenizer"}));
+    assert_eq!(encode(&llama, "a a<s>aé", 12), [6, 6, 1, 4, 7, 8], "a space before the first part, bytes of letters");
+    assert_eq!(llama.padding_side(), Side::Left);
+    let legacy = with(json!({"tokenizer_class": "LlamaTokenizerFast", "legacy": true}));
+    assert_eq!(encode(&legacy, "a<s>a", 12), [6, 1, 6]);
+    let bare = with(json!({"tokenizer_class": "LlamaTokenizer", "add_prefix_space": false, "padding_side": "right"}));
+    assert_eq!((encode(&bare, "a a", 12), bare.padding_side()), (vec![4, 6], Side::Right));
+    let gemma = with(json!({"tokenizer_class": "GemmaTokenizer", "pad_token": "<unk>"}));
+    assert_eq!(encode(&gemma, " a  a<mask>x", 12), [6, 3, 6, 12, 0], "the mask is added, and <bos> and <eos>");
+    let mut framed = byte_file();
+    framed["post_processor"] = json!({"type": "BertProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]});
+    let config = json!({"tokenizer_class": "GPTNeoXTokenizer", "add_eos_token": true, "eos_token": "</s>"});
+    assert_eq!(encode(&of(framed, config), "a e\u{301}", 9), [4, 6, 10, 11], "composed, and nothing around");
 }
 
 #[test]
@@ -271,7 +330,11 @@ fn what_a_class_cannot_use_is_named() {
     let sentences = ("tokenizer_config.json", class("XLMRoberta"));
     let cases: &[(&[(&str, Value)], &str)] = &[
         (&[bytes.clone(), sentences.clone()], "its pieces have no scores"),
-        (&[("sentencepiece.bpe.model", json!("")), sentences.clone()], "no tokenizer.json; save it with"),
+        (&[sentences.clone()], "no tokenizer.json and no sentencepiece.bpe.model; save it with"),
+        (
+            &[("sentencepiece.bpe.model", json!("")), sentences.clone()],
+            "is not a SentencePiece model: it has no pieces",
+        ),
         (&[("vocab.json", json!({})), ("tokenizer_config.json", class("Roberta"))], "no vocab.json with merges.txt"),
         (
             &[("vocab.txt", vocabulary_file()), ("tokenizer_config.json", class("TokenizersBackend"))],
@@ -286,7 +349,7 @@ fn what_a_class_cannot_use_is_named() {
         ),
         (&[("tokenizer.json", piece_file(None)), with("T5", "eos_token", Value::Null)], "eos_token is null"),
         (&[bytes.clone(), with("Roberta", "cls_token", Value::Null)], "cls_token is null"),
-        (&[bytes.clone(), with("Roberta", "unk_token", Value::Null)], "unk_token is null"),
+        (&[("tokenizer.json", tokenizer_json()), with("Bert", "unk_token", Value::Null)], "unk_token is null"),
         (&[bytes.clone(), with("Roberta", "mask_token", json!(3))], "mask_token is neither"),
         (
             &[bytes.clone(), with("Roberta", "added_tokens_decoder", json!({"x": {"content": "a"}}))],

@@ -1,0 +1,94 @@
+//! Which class a folder's tokenizer has.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::classes::{Class, Named};
+use super::files::read;
+use crate::model::registry;
+use crate::{Error, Result};
+
+/// The class named by tokenizer_config.json, or else by config.json, or else the default of the `model_type`, as the
+/// reference chooses it; `None` where it uses tokenizer.json unchanged.
+pub(super) fn class_of(
+    values: &Map<String, Value>,
+    model: &Map<String, Value>,
+    folder: &Path,
+) -> Result<Option<&'static Class>> {
+    let text = |values: &Map<String, Value>, key: &str| {
+        values.get(key).and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)
+    };
+    if let Some(code) = own_code(values) {
+        // A repository may have another one's code.
+        let name = code.rsplit("--").next().unwrap_or_default();
+        return Class::built(name).map(Some).ok_or_else(|| {
+            let file = folder.join("tokenizer_config.json");
+            let what = format!("{}: auto_map names the tokenizer {code:?}", file.display());
+            let reason = "which is code of the repository, and is not run; where it makes the same tokens as tokenizer_class, \
+                 which transformers' AutoTokenizer tells with and without trust_remote_code, remove auto_map from the file";
+            Error::unsupported(what, reason)
+        });
+    }
+    let Some(named) = text(values, "tokenizer_class").or_else(|| text(model, "tokenizer_class")) else {
+        return Ok(match text(model, "model_type") {
+            Some(model_type) => registry::tokenizer(&model_type).and_then(|own| Class::built(own.class)),
+            None => Some(Class::usual()),
+        });
+    };
+    let own = text(model, "model_type").and_then(|model_type| registry::tokenizer(&model_type));
+    let distrusted =
+        own.is_some_and(|own| own.always) || text(model, "model_name").is_some_and(|name| Class::overrules(&name));
+    let name = match own {
+        _ if !distrusted && Class::yields_to_bytes(&named) && over_bytes(folder)? => return Ok(None),
+        Some(own) if Class::built(own.class).is_none() => return Ok(None),
+        Some(own) if distrusted => own.class,
+        _ => &named,
+    };
+    Ok(match Class::named(name) {
+        Named::Built(class) => Some(class),
+        Named::AsItIs => None,
+        Named::Coded => {
+            let what = format!("{}: tokenizer_class {name:?}", folder.join("tokenizer_config.json").display());
+            let reason = "is Python code, which is not run; where a tokenizer.json makes the same tokens, name \
+                          PreTrainedTokenizerFast instead";
+            return Err(Error::unsupported(what, reason));
+        }
+        Named::Unheard => {
+            if folder.join("tokenizer.json").exists() {
+                let file = folder.join("tokenizer_config.json");
+                log::warn!(
+                    target: "grilly",
+                    "{}: tokenizer_class {name:?} is not known; tokenizer.json is used as it is, from which that class' own \
+                     normalisation, splitting and tokens around a text may differ",
+                    file.display()
+                );
+            }
+            None
+        }
+    })
+}
+
+/// The tokenizer of a repository's own code that `auto_map` names: the faster of two.
+fn own_code(values: &Map<String, Value>) -> Option<&str> {
+    let map = values.get("auto_map")?;
+    let named = map.get("AutoTokenizer").or(map.is_array().then_some(map))?;
+    let [slow, fast] = [0, 1].map(|place| named.get(place).and_then(Value::as_str));
+    fast.or(slow).or(named.as_str())
+}
+
+/// Whether a model has the words of Mistral's models before transformers 5.
+pub(super) fn is_older_mistral(model: &Map<String, Value>) -> bool {
+    let text = |key: &str| model.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let major = text("transformers_version").and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    !model.is_empty()
+        && major.is_none_or(|major| major < 5)
+        && text("model_type").is_none_or(|kind| registry::tokenizer(kind).is_some_and(|own| own.mended))
+}
+
+/// Whether tokenizer.json mentions bytes in place of characters.
+fn over_bytes(folder: &Path) -> Result<bool> {
+    let path = folder.join("tokenizer.json");
+    let mark = b"\"ByteLevel\"";
+    Ok(path.exists() && read(&path)?.windows(mark.len()).any(|part| part == mark))
+}
