@@ -22,6 +22,7 @@ use ndarray::Array2;
 use crate::backend::BackendKind;
 use crate::dtype::DType;
 use crate::graph::shaders::Float32Products;
+use crate::model::arguments::Arguments;
 use crate::model::config::SentenceConfig;
 use crate::model::dtype::DTypeChoice;
 use crate::model::heads::{Class, Modules};
@@ -58,6 +59,8 @@ pub struct LoadOptions {
     pub class: Class,
     /// How float32 products run on a GPU with matrix cores; `None` for the process' choice.
     pub float32_products: Option<Float32Products>,
+    /// Keyword arguments for the readers of the model's files.
+    pub arguments: Arguments,
     /// Integers to which the matrices of the layers' products are rounded, where the model does not say so itself.
     pub rounded_products: Option<Levels>,
 }
@@ -73,6 +76,7 @@ impl Default for LoadOptions {
             default_task: None,
             class: Class::default(),
             float32_products: None,
+            arguments: Arguments::default(),
             rounded_products: None,
         }
     }

@@ -87,7 +87,7 @@ def resolve(
     folder = Path(text)
     if text and folder.is_dir():
         return Model(folder, "path")
-    tried = [f"folder {folder}: {'a file, not a folder' if folder.is_file() else 'not there'}"]
+    tried = [f"folder {folder}: {described(folder)}"]
     if isinstance(name, str) and is_repository_name(text) and not folder.is_file():
         repositories = [text] if "/" in text else [f"{organisation}/{text}", text]
         roots = cache_roots(cache_folder)
@@ -100,6 +100,18 @@ def resolve(
             logger.debug("model %s: %s %s", text, found.found, found.folder)
             return found
     raise ModelNotFoundError(f"no model called {text!r}: " + "; ".join(tried))
+
+
+def described(path: Path) -> str:
+    """What is there in place of a folder."""
+    if not path.is_file():
+        return "not there"
+    if path.suffix.lower() == ".gguf":
+        return (
+            "a GGUF file, which is not read; fetch the repository with config.json and model.safetensors from which it was "
+            "converted"
+        )
+    return "a file, not a folder"
 
 
 def is_repository_name(text: str) -> bool:
@@ -157,7 +169,9 @@ def find_snapshot(place: Path, revision: str) -> Path | None:
 
 
 def missing_files(folder: Path) -> str:
-    """Files missing from a snapshot, for the message; empty for a complete one."""
+    """Files missing from a snapshot, for the message; empty for a complete one, and for an adapter, which loading refuses."""
+    if (folder / "adapter_config.json").is_file():
+        return ""
     first, others = [""], [""]
     try:
         kinds = list(listed(folder, json.loads((folder / "modules.json").read_text(encoding="utf-8"))))

@@ -108,13 +108,3 @@ def as_tensor(rows: npt.NDArray[np.int64]) -> Any:
     except ImportError:
         return rows
     return torch.from_numpy(rows)
-
-
-def check_padding_side(side: Any, core: _core.EmbeddingModel) -> None:
-    """Rejects a side other than the model's, which would shift its positions."""
-    _, own = core.padding()
-    if side is not None and side != own:
-        raise UnsupportedError(
-            f"processor_kwargs['padding_side'] is {side!r}, and the model's is {own!r}; change "
-            "tokenizer_config.json in a copy of the model's folder"
-        )

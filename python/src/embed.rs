@@ -16,6 +16,7 @@ use crate::text::{Location, Name};
 use crate::{lock, text};
 use grilly::embed::{Encoded, ExportOptions, IntegerProduct, LoadOptions};
 use grilly::kernels::Target;
+use grilly::model::arguments::Arguments;
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::heads::known_modules;
 use grilly::model::registry::{ARCHITECTURES, HEADS};
@@ -39,6 +40,12 @@ fn check_process() -> grilly::Result<()> {
 #[pyfunction]
 pub(crate) fn model_rows() -> Vec<(&'static str, &'static str, &'static str)> {
     ARCHITECTURES.iter().map(|row| (row.model_type, row.class, row.models)).collect()
+}
+
+/// Checks keyword arguments for the readers of a model's files, JSON; returns a line for each that changes nothing.
+#[pyfunction]
+pub(crate) fn check_arguments(arguments: Name) -> PyResult<Vec<String>> {
+    Ok(Arguments::of_caller(&arguments.0)?.1)
 }
 
 /// Every module that is read, with its modes or activations.
@@ -126,12 +133,13 @@ impl EmbeddingModel {
     /// type in config.json or else the checkpoint's, or `None` for the type in the Transformer module's settings or else
     /// as `"auto"`; then `default_dtype` comes before either, but not before integers. `default_task` is the task whose adapter encodes texts without a task, or `None` for the model's own.
     /// `float32_products` is `"split"`, `"plain"`, or `None` for the choice of `configure`. `rounded_products` is `"ternary"`,
-    /// `"binary"`, or `None` for the matrices as the model has them.
+    /// `"binary"`, or `None` for the matrices as the model has them. `arguments` are the keyword arguments for the readers of the
+    /// model's files, as JSON.
     #[staticmethod]
     #[pyo3(signature = (
         folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None, default_task=None,
-        kind=Name("SentenceTransformer".into()), float32_products=None, default_dtype=None,
-        rounded_products=None,
+        kind=Name("SentenceTransformer".into()), float32_products=None, default_dtype=None, rounded_products=None,
+        arguments=None,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn load(
@@ -147,6 +155,7 @@ impl EmbeddingModel {
         float32_products: Option<Name>,
         default_dtype: Option<Name>,
         rounded_products: Option<Name>,
+        arguments: Option<Name>,
     ) -> PyResult<Self> {
         check_process()?;
         let class = kind.0.parse()?;
@@ -165,6 +174,10 @@ impl EmbeddingModel {
             class,
             float32_products: float32_products.map(|name| name.0.parse()).transpose()?,
             rounded_products: rounded_products.map(|name| name.0.parse()).transpose()?,
+            arguments: match arguments {
+                Some(text) => Arguments::of_caller(&text.0)?.0,
+                None => Arguments::default(),
+            },
         };
         let model = lock::without(py, || grilly::EmbeddingModel::load(&folder.0, &options))?;
         Ok(EmbeddingModel { model: model.into() })

@@ -1,5 +1,6 @@
 //! Loading: from a folder to a model ready on a device.
 
+use std::collections::HashSet;
 use std::iter::once;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -10,15 +11,16 @@ use serde_json::Map;
 use super::stages::{Runner, Source, Stage};
 use super::{EmbeddingModel, LoadOptions, integers};
 use crate::backend::ProgramOptions;
+use crate::model::arguments::Arguments;
 use crate::model::dtype::{DTypeChoice, Sources};
 use crate::model::encoder::After;
 use crate::model::heads::{First, Head};
 use crate::model::routes::{Listing, Row};
-use crate::model::spec::{EncoderSpec, NameRules, Table};
+use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Positions, Table};
 use crate::model::weights::Weights;
-use crate::model::{config, encoder, heads, registry, shaders};
+use crate::model::{config, encoder, foreign, heads, registry, shaders};
 use crate::settings::Settings;
-use crate::text::tokenizer::Tokenizer;
+use crate::text::tokenizer::{Side, Tokenizer};
 use crate::{Error, Result};
 
 impl EmbeddingModel {
@@ -74,18 +76,24 @@ impl Loading<'_> {
     /// The model of one choice of modules.
     fn model(&mut self, rows: Vec<Row>) -> Result<EmbeddingModel> {
         let (folder, options) = (self.folder, self.options);
-        let modules = match rows.is_empty() {
-            true => heads::read_bare(folder, options.class)?,
-            false => heads::read_listed(folder, options.class, &rows)?,
-        };
-        let transformer = folder.join(&modules.transformer);
+        let transformer = folder.join(rows.first().map_or("", |row| &row.path));
+        foreign::refuse(&transformer)?;
         let config_path = transformer.join("config.json");
-        let mut sentence = config::read_sentence_config(folder, options.class, &modules)?;
+        let stated = if rows.is_empty() { Arguments::default() } else { Arguments::of_folder(&transformer)? };
+        let arguments = stated.and(&options.arguments);
+        let found = arguments.configuration(&config_path);
+        let absent = Map::new();
+        let config = found.as_ref().unwrap_or(&absent);
+        let modules = match rows.is_empty() {
+            true => heads::read_bare(folder, options.class, config)?,
+            false => heads::read_listed(folder, options.class, &rows, config)?,
+        };
+        let mut sentence = config::read_sentence_config(folder, options.class, &modules, &arguments, config)?;
         let open = |rules: &NameRules| Weights::open(folder, &modules.transformer, &modules.tensor_folders(), rules);
         let mut head = None;
         let (config, model_type, mut spec, tokenizer, mut weights) = match modules.first {
             First::Transformer => {
-                let config = config::read_json(&config_path)?;
+                let config = found?;
                 let model_type = registry::model_type(&config, &config_path)?.to_owned();
                 let (mut spec, mut rules) = registry::read_spec(&model_type, &config, &config_path)?;
                 if let Some(class) = modules.own_class
@@ -98,7 +106,10 @@ impl Loading<'_> {
                     rules = rules.with_head(&read);
                     head = Some(read);
                 }
-                let tokenizer = Tokenizer::load(&transformer, sentence.do_lower_case)?;
+                let tokenizer = Tokenizer::with_arguments(&transformer, sentence.do_lower_case, &arguments.processor)?;
+                if arguments.processor.contains_key("padding_side") {
+                    check_padding(&spec, &tokenizer)?;
+                }
                 let weights = open(&rules)?;
                 spec.find_own_norms(|name| weights.shape(name).is_some());
                 (config, model_type, spec, tokenizer, weights)
@@ -134,7 +145,18 @@ impl Loading<'_> {
         // An adapter needs the weights themselves and its own.
         let needed = built.last().map_or_else(Vec::new, |built| encoder::needed(&built.graph));
         let of_decoder = |name: &str| spec.decoder.as_ref().is_some_and(|decoder| name.starts_with(&decoder.prefix));
-        let checked = weights.check(&needed, |name| !of_decoder(name));
+        // What arguments leave out of the model of the file is not unexpected.
+        let of_file: HashSet<String> = match arguments.config.is_empty() {
+            true => HashSet::new(),
+            false => {
+                let own = config::read_json(&config_path)
+                    .and_then(|config| registry::read_spec(&model_type, &config, &config_path));
+                let built = own.and_then(|(own, _)| build(&own));
+                let needed = built.map_or_else(|_| Vec::new(), |built| encoder::needed(&built.graph));
+                needed.into_iter().map(|needed| needed.name).collect()
+            }
+        };
+        let checked = weights.check(&needed, |name| !of_decoder(name) && !of_file.contains(name));
         let skipped = checked.map_err(|error| with_remedy(error, &weights, &model_type))?;
         if !skipped.is_empty() {
             let file = weights.path().display();
@@ -191,6 +213,18 @@ impl Loading<'_> {
         // A default task must be one of the tasks.
         model.adapter(None).map(|_| model)
     }
+}
+
+/// Refuses padding at the start of texts where positions count it: the reference's numbers then depend on the batch.
+fn check_padding(spec: &EncoderSpec, tokenizer: &Tokenizer) -> Result<()> {
+    if tokenizer.padding_side() == Side::Right
+        || !matches!(spec.positions, Positions::Learned { rows: PositionRows::Counted, .. })
+    {
+        return Ok(());
+    }
+    let reason = "the model counts positions from the start of a padded row, so that its numbers would depend on the other \
+                  texts: leave it out, or pad on the right";
+    Err(Error::unsupported("processor_kwargs['padding_side'] = \"left\"", reason))
 }
 
 /// An error of the tensors, with the remedy.

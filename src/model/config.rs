@@ -1,33 +1,27 @@
 //! The JSON configuration files of a model's folder.
 
+mod transformer;
+
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::arguments::Arguments;
 use super::fields::{Fields, shown};
-use super::heads::{Class, Modules};
+use super::heads::{Class, First, Modules};
 use crate::error::brief;
 use crate::{Error, Result};
+pub(super) use transformer::transformer_settings;
+pub use transformer::{Messages, Processing};
 
 /// Maximum size of a configuration file in bytes; the index of a large sharded checkpoint has a few megabytes.
 const LONGEST_FILE: u64 = 100_000_000;
 /// Upper bound on the tokens of a text; tokenizers without a limit state 1e30.
 const LONGEST_TEXT: usize = i32::MAX as usize;
 const SIMILARITIES: [&str; 4] = ["cosine", "dot", "euclidean", "manhattan"];
-/// File names under which versions of sentence-transformers save the settings of the Transformer module.
-const TRANSFORMER_CONFIGS: [&str; 7] = [
-    "sentence_bert_config.json",
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
-];
-
 /// `config_sentence_transformers.json` and `sentence_bert_config.json`, with their defaults filled in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SentenceConfig {
@@ -47,6 +41,10 @@ pub struct SentenceConfig {
     pub default_task: Option<String>,
     /// Whether texts are lower-cased before tokenizing.
     pub do_lower_case: bool,
+    /// How the tokenizer is called.
+    pub processing: Processing,
+    /// Whether texts become messages of a chat template.
+    pub messages: Messages,
     /// The class of the function that turns a CrossEncoder's logits into scores.
     pub activation_fn: Option<String>,
     /// Maximum number of a SparseEncoder's weights other than zero.
@@ -61,14 +59,20 @@ impl SentenceConfig {
     }
 }
 
-/// Reads both files where they exist.
+/// Reads both files where they exist; `arguments` and `config` are those of the Transformer and its config.json.
 ///
 /// As in sentence-transformers, a folder without `modules.json` is a bare transformer: neither file is read, and only
 /// the tokenizer limits the length of texts.
 ///
 /// # Errors
 /// `ModelFormat` for files that cannot be read or have invalid values.
-pub fn read_sentence_config(folder: &Path, class: Class, modules: &Modules) -> Result<SentenceConfig> {
+pub fn read_sentence_config(
+    folder: &Path,
+    class: Class,
+    modules: &Modules,
+    arguments: &Arguments,
+    config_json: &Map<String, Value>,
+) -> Result<SentenceConfig> {
     let transformer = &folder.join(&modules.transformer);
     let prompts = if class == Class::CrossEncoder { Vec::new() } else { default_prompts() };
     let mut config = SentenceConfig { prompts, ..SentenceConfig::default() };
@@ -77,10 +81,22 @@ pub fn read_sentence_config(folder: &Path, class: Class, modules: &Modules) -> R
         if path.exists() {
             read_fields(&path, |fields| read_model_settings(fields, &path, &mut config))?;
         }
-        read_transformer_settings(transformer, &mut config)?;
+        transformer::read(transformer, modules, arguments, &mut config)?;
+    } else if modules.first == First::Transformer {
+        config.messages = Messages::WithTemplate;
     }
-    if config.max_seq_length.is_none() {
-        config.max_seq_length = tokenizer_limit(transformer)?;
+    const LIMIT: &str = "model_max_length";
+    match arguments.processor.get(LIMIT).or_else(|| arguments.processor.get("max_len")) {
+        Some(_) => {
+            let path = Path::new("processor_kwargs");
+            let mut fields = Fields::new(&arguments.processor, path);
+            config.max_seq_length = limit(&mut fields);
+            fields.done()?;
+        }
+        None if config.max_seq_length.is_none() => {
+            config.max_seq_length = tokenizer_limit(transformer, config_json)?;
+        }
+        None => {}
     }
     Ok(config)
 }
@@ -113,10 +129,12 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
         fields.fault(format!("default_prompt_name {name:?} is not among the prompts {known:?}"));
     }
     config.similarity_fn_name = fields.text("similarity_fn_name").map(str::to_owned);
-    if let Some(name) = &config.similarity_fn_name
-        && !SIMILARITIES.contains(&name.as_str())
-    {
-        fields.fault(format!("similarity_fn_name is {name:?}, expected one of {SIMILARITIES:?}"));
+    if let Some(name) = config.similarity_fn_name.take_if(|name| !SIMILARITIES.contains(&name.as_str())) {
+        let file = path.display();
+        log::warn!(
+            target: "grilly",
+            "{file}: similarity_fn_name {name:?} is left out, as in sentence-transformers; known are {SIMILARITIES:?}"
+        );
     }
     config.truncate_dim = fields.optional_size("truncate_dim", 1..=LONGEST_TEXT);
     config.max_active_dims = fields.optional_size("max_active_dims", 1..=LONGEST_TEXT);
@@ -124,57 +142,27 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
     Ok(())
 }
 
-/// The first settings file that is not empty.
-pub(super) fn transformer_settings(transformer: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
-    for path in TRANSFORMER_CONFIGS.map(|name| transformer.join(name)) {
-        if !path.exists() {
-            continue;
-        }
-        let values = read_json(&path)?;
-        if !values.is_empty() {
-            return Ok(Some((path, values)));
-        }
-    }
-    Ok(None)
-}
-
-fn read_transformer_settings(transformer: &Path, config: &mut SentenceConfig) -> Result<()> {
-    let Some((path, values)) = transformer_settings(transformer)? else { return Ok(()) };
-    let mut fields = Fields::new(&values, &path);
-    config.max_seq_length = fields.optional_size("max_seq_length", 1..=LONGEST_TEXT);
-    config.task_lengths = ["query_length", "document_length"].map(|key| fields.optional_size(key, 1..=LONGEST_TEXT));
-    config.do_lower_case = fields.flag_or("do_lower_case", false);
-    let kwargs = ["model_args", "model_kwargs"].iter().find_map(|key| fields.object(key));
-    config.default_task = kwargs.and_then(|kwargs| Some(kwargs.get("default_task")?.as_str()?.to_owned()));
-    for key in ["processor_kwargs", "tokenizer_args"] {
-        let Some(arguments) = fields.object(key) else { continue };
-        let mut arguments = Fields::new(arguments, &path);
-        let limit = arguments.optional_size("model_max_length", 1..=LONGEST_TEXT);
-        config.max_seq_length = limit.or(config.max_seq_length);
-        arguments.done()?;
-    }
-    fields.done()
-}
-
-/// `model_max_length` of the tokenizer, unless it is the huge number that means no limit; at most the model's
-/// `max_position_embeddings`, as in the reference.
-fn tokenizer_limit(transformer: &Path) -> Result<Option<usize>> {
+/// `model_max_length` of the tokenizer, or else its older name, unless it is the huge number that means no limit; at most the
+/// model's `max_position_embeddings`, as in the reference.
+fn tokenizer_limit(transformer: &Path, config: &Map<String, Value>) -> Result<Option<usize>> {
     let path = transformer.join("tokenizer_config.json");
     if !path.exists() {
         return Ok(None);
     }
-    let limit = read_fields(&path, |fields| {
-        let stated = fields.get("model_max_length").and_then(Value::as_f64);
-        let endless = stated.is_some_and(|limit| limit > LONGEST_TEXT as f64);
-        Ok(if endless { None } else { fields.optional_size("model_max_length", 1..=LONGEST_TEXT) })
-    })?;
-    Ok(limit.map(|limit| limit.min(position_limit(transformer).unwrap_or(limit))))
+    let stated = read_fields(&path, |fields| Ok(limit(fields)))?;
+    Ok(stated.map(|limit| limit.min(position_limit(config).unwrap_or(limit))))
+}
+
+fn limit(fields: &mut Fields<'_>) -> Option<usize> {
+    let key = if fields.get("model_max_length").is_some() { "model_max_length" } else { "max_len" };
+    let stated = fields.get(key).and_then(Value::as_f64);
+    let endless = stated.is_some_and(|limit| limit > LONGEST_TEXT as f64);
+    if endless { None } else { fields.optional_size(key, 1..=LONGEST_TEXT) }
 }
 
 /// `max_position_embeddings` of config.json, or its equivalent. Errors in that file are left to the architecture's
 /// reader.
-fn position_limit(transformer: &Path) -> Option<usize> {
-    let config = read_json(&transformer.join("config.json")).ok()?;
+fn position_limit(config: &Map<String, Value>) -> Option<usize> {
     let named = |key: &str| config.get(key)?.as_u64();
     // T5, whose width is `d_model`, has no table of positions, though it states their number.
     let older = || named("n_positions").filter(|_| !config.contains_key("d_model"));

@@ -5,12 +5,14 @@
 //! initialised with those of `arch`.
 
 pub mod arch;
+pub mod arguments;
 pub mod config;
 pub mod decoder;
 pub mod distances;
 pub mod dtype;
 pub mod encoder;
 pub mod fields;
+pub mod foreign;
 pub mod heads;
 pub mod mixture;
 pub mod products;

@@ -18,6 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use rayon::prelude::*;
+use serde_json::{Map, Value};
 use tokenizers::{Encoding, PostProcessor, Token};
 
 use crate::error::brief;
@@ -53,7 +54,15 @@ impl Tokenizer {
     /// # Errors
     /// `ModelFormat` when the files are missing or cannot be read.
     pub fn load(folder: &Path, lower_case: bool) -> Result<Self> {
-        Tokenizer::of(files::load(folder, lower_case)?)
+        Tokenizer::with_arguments(folder, lower_case, &Map::new())
+    }
+
+    /// As [`Tokenizer::load`], with arguments that replace values of tokenizer_config.json.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::load`].
+    pub fn with_arguments(folder: &Path, lower_case: bool, arguments: &Map<String, Value>) -> Result<Self> {
+        Tokenizer::of(files::load(folder, lower_case, arguments)?)
     }
 
     /// Reads `tokenizer.json` of `folder`, without special tokens around a text; returns its own limit of tokens, too.
@@ -156,7 +165,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// `Unsupported` where the template treats texts differently.
-    pub fn exported(&self) -> Result<(String, serde_json::Value)> {
+    pub fn exported(&self) -> Result<(String, Value)> {
         let Some(Surroundings { before, own, after }) = &self.surroundings else {
             return Err(Error::unsupported("the tokenizer", "its template treats texts differently by their tokens"));
         };

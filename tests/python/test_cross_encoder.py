@@ -204,8 +204,8 @@ def test_labels_and_limit(one, three):
         load(one, num_labels=2)
     with pytest.raises(ValueError, match="num_labels is 0"):
         load(one, num_labels=0)
-    with pytest.raises(NotImplementedError, match="config_kwargs has the key 'hidden_size'"):
-        load(one, config_kwargs={"hidden_size": 3})
+    with pytest.raises(errors.WeightsError, match="expected"):
+        load(one, config_kwargs={"hidden_size": 8})
 
 
 def test_another_type_pickling_and_closing(ranker):

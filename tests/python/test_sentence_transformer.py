@@ -173,5 +173,5 @@ def test_a_pickled_model_has_its_settings(prompted_model, kind):
 def test_a_padding_side_that_is_not_the_models(tiny_model):
     with SentenceTransformer(tiny_model, device="cpu", processor_kwargs={"padding_side": "right"}):
         pass
-    with pytest.raises(UnsupportedError, match="padding_side.*'left'.*'right'"):
+    with pytest.raises(UnsupportedError, match="padding_side.*left.*right"):
         SentenceTransformer(tiny_model, device="cpu", processor_kwargs={"padding_side": "left"})

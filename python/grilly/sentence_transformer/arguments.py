@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from grilly._core import check_arguments
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.inputs import agreed, choose_dtype, device_name, need_type, positive
 
 DTYPE_KEYS = ("dtype", "torch_dtype")
-# Keys that locate files or select an implementation and change no number: accepted, with one log line.
-LOADING = "trust_remote_code token cache_dir local_files_only force_download"
-HARMLESS = {
-    "model_kwargs": (
-        f"{LOADING} attn_implementation add_pooling_layer low_cpu_mem_usage use_safetensors use_cache weights_only"
-    ).split(),
-    "processor_kwargs": f"{LOADING} use_fast clean_up_tokenization_spaces".split(),
-    "config_kwargs": f"{LOADING} use_cache output_attentions output_hidden_states return_dict".split(),
-}
-REMEDIES = {
-    "model_kwargs": "expected 'dtype', 'torch_dtype', 'device_map' or 'default_task'",
-    "processor_kwargs": "expected 'model_max_length'; change tokenizer_config.json in a copy of the model's folder",
-    "config_kwargs": "expected 'dtype' or 'torch_dtype'; change config.json in a copy of the model's folder",
+# Keys of these arguments that are taken here; the core says of the others what they do.
+HERE = {
+    "model_kwargs": (*DTYPE_KEYS, "device_map", "default_task"),
+    "processor_kwargs": ("model_max_length",),
+    "config_kwargs": DTYPE_KEYS,
 }
 
 
@@ -73,8 +67,9 @@ class Choices:
     dtype: str | None
     max_seq_length: int | None
     token: bool | str | None
-    padding_side: Any
     default_task: str | None
+    # Keyword arguments for the readers of the model's files, as JSON.
+    passed: str
     notes: tuple[str, ...]
 
 
@@ -86,14 +81,13 @@ def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
             problem += "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
         raise InvalidTypeError(problem)
     device, notes = given.device, list(notes_on(given))
-    model = checked("model_kwargs", given.model_kwargs, (*DTYPE_KEYS, "device_map", "default_task"), notes)
-    processor = checked("processor_kwargs", one_of(given), ("model_max_length", "padding_side"), notes)
-    config = checked("config_kwargs", given.config_kwargs, DTYPE_KEYS, notes)
+    given_to = {
+        "model_kwargs": given.model_kwargs,
+        "processor_kwargs": one_of(given),
+        "config_kwargs": given.config_kwargs,
+    }
+    model, processor, config = (checked(name, values) for name, values in given_to.items())
     need_type(given.float32_products, str | None, "float32_products", "str")
-    if model.get("use_safetensors") is False:
-        raise UnsupportedError(
-            "model_kwargs['use_safetensors'] is False: only safetensors files are read; expected True"
-        )
     need_type(model.get("default_task"), str | None, "model_kwargs['default_task']", "str")
     placed = model.get("device_map")
     if placed is not None:
@@ -103,6 +97,14 @@ def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
             )
         device = None if placed == "auto" else placed
         notes.append(f"model_kwargs['device_map'] = {placed!r} is taken as the device")
+    passed = json.dumps(
+        {
+            name: {key: value for key, value in values.items() if key not in HERE[name]}
+            for name, values in zip(HERE, (model, processor, config), strict=True)
+        },
+        default=plain,
+    )
+    notes.extend(check_arguments(passed))
     chosen = device_name(device)
     if device is not None and str(device).partition(":")[0] not in ("vulkan", "cpu"):
         notes.append(f"device {device!r} is taken as {chosen!r}")
@@ -111,8 +113,8 @@ def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
         dtype=dtype_of(given, model, config),
         max_seq_length=limit_of(given, processor),
         token=token_of(given),
-        padding_side=processor.get("padding_side"),
         default_task=model.get("default_task"),
+        passed=passed,
         notes=tuple(notes),
     )
 
@@ -124,18 +126,21 @@ def one_of(given: Arguments) -> Any:
     return given.processor_kwargs if given.tokenizer_kwargs is None else given.tokenizer_kwargs
 
 
-def checked(name: str, values: Any, read: tuple[str, ...], notes: list[str]) -> dict[str, Any]:
-    """A mapping from str, as a dict: keys other than `read` must change nothing, and then have a line in `notes`."""
+def checked(name: str, values: Any) -> dict[str, Any]:
+    """A mapping from str, as a dict."""
     if values is None:
         return {}
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
         raise InvalidTypeError(f"{name} is of type {type(values).__name__}, expected a dict with str keys")
-    for key, value in values.items():
-        if key in HARMLESS[name]:
-            notes.append(f"{name}[{key!r}] = {value!r} changes nothing here")
-        elif key not in read:
-            raise UnsupportedError(f"{name} has the key {key!r}: {REMEDIES[name]}")
     return dict(values)
+
+
+def plain(value: Any) -> Any:
+    """What JSON has in place of an argument: a token's settings, else its text."""
+    if hasattr(value, "content") and hasattr(value, "lstrip"):  # an AddedToken
+        names = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
+        return {name: getattr(value, name) for name in names}
+    return str(value)
 
 
 def notes_on(given: Arguments) -> Iterator[str]:

@@ -16,7 +16,7 @@ from grilly._core import EmbeddingModel
 from grilly.errors import GrillyError
 from grilly.inputs import device_name
 from grilly.sentence_transformer.arguments import Arguments, choose
-from grilly.tokenizer import Held, Tokenizer, check_padding_side
+from grilly.tokenizer import Held, Tokenizer
 from grilly.unusable import Unusable
 
 __all__ = ["Loaded", "restore"]
@@ -66,11 +66,9 @@ class Loaded:
             arguments.num_threads, arguments.memory_limit, choices.default_task, self.kind, arguments.float32_products,
             arguments.default_dtype,
         )  # fmt: skip
+        self._passed = choices.passed
         self._limit, self._dtype_choice = choices.max_seq_length, choices.dtype
-        self._held.core = EmbeddingModel.load(
-            found.folder, choices.device, choices.dtype, self._limit, *self._resources, arguments.rounded_products
-        )
-        check_padding_side(choices.padding_side, self._core)
+        self._held.core = self._open(found.folder, choices.device, choices.dtype, arguments.rounded_products)
         # A folder's path must not depend on the working directory.
         self._folder = Path(os.path.abspath(found.folder))
         self.model_name = os.fspath(name)
@@ -86,6 +84,10 @@ class Loaded:
         )
         for note in choices.notes:
             self._say(note)
+
+    def _open(self, folder: Path, device: str, dtype: str | None, rounded: str | None) -> EmbeddingModel:
+        """A core for the model in `folder`, with the limit, the resources and the arguments of this one."""
+        return EmbeddingModel.load(folder, device, dtype, self._limit, *self._resources, rounded, self._passed)
 
     @property
     def _core(self) -> EmbeddingModel:
@@ -121,7 +123,7 @@ class Loaded:
 
     def _like(self, device: str, dtype: str | None, rounded: str | None) -> EmbeddingModel:
         """The same model with the same settings on another device, in another type, or with other matrices."""
-        core = EmbeddingModel.load(self._folder, device, dtype, self._limit, *self._resources, rounded)
+        core = self._open(self._folder, device, dtype, rounded)
         if self._include_prompt is not None:
             core.set_pooling_include_prompt(self._include_prompt)
         return core

@@ -207,6 +207,11 @@ class Saving(Settings):
         if limit:
             values = values | {"max_seq_length": None if self.max_seq_length == math.inf else self.max_seq_length}
         values.setdefault("do_lower_case", False)
+        for name, older in (("processor_kwargs", "tokenizer_args"), ("config_kwargs", "config_args")):
+            passed = json.loads(self._passed)[name]
+            if passed:
+                key = older if isinstance(values.get(older), dict) else name
+                values[key] = (values.get(key) or {}) | passed
         elsewhere = LIMIT_KEYS * limit + DTYPE_KEYS * dtype
         for key in ("processor_kwargs", "tokenizer_args", "model_kwargs", "model_args"):
             if isinstance(values.get(key), dict):

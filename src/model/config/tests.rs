@@ -37,7 +37,9 @@ fn read_as(folder: &TempDir, class: Class) -> Result<SentenceConfig> {
         task: None,
         heads: Vec::new(),
     };
-    read_sentence_config(folder.path(), class, &modules)
+    let arguments = if listed { Arguments::of_folder(folder.path())? } else { Arguments::default() };
+    let config = read_json(&folder.path().join("config.json")).unwrap_or_default();
+    read_sentence_config(folder.path(), class, &modules, &arguments, &config)
 }
 
 const MODEL: &str = "config_sentence_transformers.json";
@@ -100,8 +102,12 @@ fn a_bare_transformer_has_only_the_tokenizers_limit() {
         (MODEL, json!({"prompts": {"a": "b"}})),
         ("tokenizer_config.json", json!({"model_max_length": 512})),
     ]));
-    let expected =
-        SentenceConfig { prompts: default_prompts(), max_seq_length: Some(512), ..SentenceConfig::default() };
+    let expected = SentenceConfig {
+        prompts: default_prompts(),
+        max_seq_length: Some(512),
+        messages: Messages::WithTemplate,
+        ..SentenceConfig::default()
+    };
     assert_eq!(config.unwrap(), expected);
 }
 
@@ -114,13 +120,15 @@ fn absurd_values_are_refused() {
         (MODEL, json!({"prompts": {"a": 3}}), "the prompt \"a\" is 3"),
         (MODEL, json!({"prompts": {"a": ""}, "default_prompt_name": "b"}), "default_prompt_name \"b\""),
         (MODEL, json!({"default_prompt_name": 4}), "default_prompt_name is 4"),
-        (MODEL, json!({"similarity_fn_name": "cosmic"}), "cosmic"),
         (MODEL, json!({"truncate_dim": 0}), "truncate_dim is 0"),
         (MODEL, json!({"truncate_dim": "all"}), "truncate_dim"),
         (TRANSFORMER, json!({"max_seq_length": 0}), "max_seq_length is 0"),
         (TRANSFORMER, json!({"max_seq_length": -5}), "max_seq_length is -5"),
         (TRANSFORMER, json!({"max_seq_length": 1e12}), "max_seq_length"),
         (TRANSFORMER, json!({"do_lower_case": 1}), "do_lower_case is 1"),
+        (TRANSFORMER, json!({"max_seq_lenght": 5}), "max_seq_lenght is no setting"),
+        (TRANSFORMER, json!({"processing_kwargs": {"text": 3}}), "text is 3"),
+        (TRANSFORMER, json!({"processing_kwargs": {"text": {"max_length": 0}}}), "max_length 0"),
         ("tokenizer_config.json", json!({"model_max_length": -1}), "model_max_length"),
         ("tokenizer_config.json", json!({"model_max_length": "many"}), "model_max_length"),
     ];

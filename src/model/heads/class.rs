@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Feature;
 use super::known::WORDS_AS_SCORES;
 use crate::model::config::{read_fields, transformer_settings};
-use crate::model::fields::{Fields, unsupported};
+use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::task_head::Task;
 use crate::{Error, Result};
 
@@ -117,11 +117,22 @@ pub(super) fn read_task(transformer: &Path, class: Class, usual: Option<Task>) -
     if fields.is_set("query_expansion") {
         return other("query_expansion", "set", "only \"null\" is known".into());
     }
-    let method = fields.object("modality_config").and_then(|modalities| modalities.get("text"));
-    for (key, known) in [("method", "forward"), ("method_output_name", output)] {
-        match method.and_then(|method| method.get(key)).and_then(Value::as_str) {
-            Some(value) if value != known => return other(key, value, format!("only {known:?} is known")),
-            _ => {}
+    if let Some(modalities) = fields.object("modality_config") {
+        if fields.get("module_output_name").is_none() {
+            fields.fault("module_output_name is missing, which modality_config needs".into());
+        }
+        // A text is a message where there are messages.
+        let Some((name, method)) = ["message", "text"].iter().find_map(|name| Some((name, modalities.get(*name)?)))
+        else {
+            let known: Vec<&String> = modalities.keys().collect();
+            return Err(unsupported(&path, format!("modality_config {known:?}"), "texts need \"text\" or \"message\""));
+        };
+        for (key, known) in [("method", "forward"), ("method_output_name", output)] {
+            let value = method.get(key).unwrap_or(&Value::Null);
+            if value != known && *value != serde_json::json!([known]) {
+                let what = format!("modality_config: {name}: {key} {}", shown(value));
+                return Err(unsupported(&path, what, format!("only {known:?} is known")));
+            }
         }
     }
     fields.done().map(|()| *task)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::class::{read_task, saved_class};
 use super::known::{WORDS_AS_SCORES, left_out, unknown_module};
@@ -22,9 +22,13 @@ use crate::{Error, Result};
 /// # Errors
 /// As [`read_listing`], [`Listing::choose`] and [`read_listed`].
 pub fn read_modules(folder: &Path, class: Class) -> Result<Modules> {
+    let config = |path: &str| read_json(&folder.join(path).join("config.json")).unwrap_or_default();
     match read_listing(folder, class)? {
-        Some(listing) => read_listed(folder, class, &listing.choose(None)?),
-        None => read_bare(folder, class),
+        Some(listing) => {
+            let rows = listing.choose(None)?;
+            read_listed(folder, class, &rows, &config(rows.first().map_or("", |row| &row.path)))
+        }
+        None => read_bare(folder, class, &config("")),
     }
 }
 
@@ -45,21 +49,20 @@ pub fn read_listing(folder: &Path, class: Class) -> Result<Option<Listing>> {
     }
 }
 
-/// The modules that a class adds to a folder without `modules.json`.
+/// The modules that a class adds to a folder without `modules.json`, whose config.json is `config`.
 ///
 /// # Errors
 /// `ModelFormat` if it is no folder; `Unsupported` for a checkpoint without what the class needs.
-pub fn read_bare(folder: &Path, class: Class) -> Result<Modules> {
+pub fn read_bare(folder: &Path, class: Class, config: &Map<String, Value>) -> Result<Modules> {
     if !folder.is_dir() {
         return Err(Error::format(folder, "not a folder"));
     }
     let path = folder.join("config.json");
-    // Loading reports the faults of this file.
-    let classes = read_json(&path).unwrap_or_default().get("architectures").cloned().unwrap_or_default();
+    let classes = config.get("architectures").cloned().unwrap_or_default();
     let names: Vec<&str> = classes.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let (task, heads) = match class {
         Class::SentenceTransformer => {
-            (None, vec![Head::Pooling { modes: vec![usual_pooling(folder)], include_prompt: true }])
+            (None, vec![Head::Pooling { modes: vec![usual_pooling(config)], include_prompt: true }])
         }
         Class::CrossEncoder => {
             if names.first().is_some_and(|class| class.ends_with("ForCausalLM")) {
@@ -79,11 +82,11 @@ pub fn read_bare(folder: &Path, class: Class) -> Result<Modules> {
     Ok(Modules { first, transformer, listed: false, own_class: None, takes_task: false, task, heads })
 }
 
-/// Reads the configuration of each module of a list, which is not empty.
+/// Reads the configuration of each module of a list, which is not empty; `config` is the first one's config.json.
 ///
 /// # Errors
 /// `ModelFormat` for unreadable or invalid files; `Unsupported` for an unknown module or activation.
-pub fn read_listed(folder: &Path, class: Class, rows: &[Row]) -> Result<Modules> {
+pub fn read_listed(folder: &Path, class: Class, rows: &[Row], config: &Map<String, Value>) -> Result<Modules> {
     let path = folder.join("modules.json");
     let Some((row, rest)) = rows.split_first() else {
         return Err(Error::format(&path, "lists no modules"));
@@ -105,7 +108,7 @@ pub fn read_listed(folder: &Path, class: Class, rows: &[Row]) -> Result<Modules>
         }
     };
     for row in rest {
-        heads.push(read_head(folder, &transformer, row)?);
+        heads.push(read_head(folder, row, config)?);
     }
     if class == Class::SparseEncoder && !matches!(heads[..], [Head::SpladePooling(_)]) {
         let names: Vec<&str> = heads.iter().map(|head| head.shown().0).collect();
@@ -127,10 +130,8 @@ pub fn read_listed(folder: &Path, class: Class, rows: &[Row]) -> Result<Modules>
     Ok(Modules { first, transformer, listed: true, own_class, takes_task, task, heads })
 }
 
-/// Pooling of a bare transformer: of the last token after a causal language model, otherwise the mean. Loading reports
-/// the faults of config.json.
-fn usual_pooling(folder: &Path) -> PoolMode {
-    let config = read_json(&folder.join("config.json")).unwrap_or_default();
+/// Pooling of a bare transformer: of the last token after a causal language model, otherwise the mean.
+fn usual_pooling(config: &Map<String, Value>) -> PoolMode {
     let class = config.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
     match config.get("is_causal") != Some(&Value::Bool(false))
         && class.is_some_and(|class| class.ends_with("ForCausalLM"))

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::known::unknown_module;
 use super::{Feature, Head, SpladePooling};
 use crate::Result;
-use crate::model::config::{read_fields, read_json};
+use crate::model::config::read_fields;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::routes::Row;
 use crate::ops::{ActivationKind, PoolMode};
@@ -40,30 +40,41 @@ pub(super) const ACTIVATIONS: [(&str, ActivationKind); 6] = [
     ("Sigmoid", ActivationKind::Sigmoid),
 ];
 
-/// A module after the first, whose folder is `transformer`.
-pub(super) fn read_head(folder: &Path, transformer: &Path, row: &Row) -> Result<Head> {
-    let config = folder.join(&row.path).join("config.json");
+/// A module after the first, whose config.json is `config`.
+pub(super) fn read_head(folder: &Path, row: &Row, config: &Map<String, Value>) -> Result<Head> {
+    let path = folder.join(&row.path).join("config.json");
     Ok(match row.kind.as_str() {
         "WeightedLayerPooling" => {
-            let head = read_fields(&config, |fields| Ok(read_weighted_layers(fields, &row.path)))?;
-            if hidden_states(transformer, &config)? { head } else { Head::Idle("WeightedLayerPooling") }
+            let head = read_all(&path, |fields| Ok(read_weighted_layers(fields, &row.path)))?;
+            if hidden_states(config, &path)? { head } else { Head::Idle("WeightedLayerPooling") }
         }
-        "Pooling" => read_fields(&config, |fields| read_pooling(fields, &config))?,
-        "SpladePooling" => read_fields(&config, |fields| read_splade(fields, &config))?,
-        "Dense" => read_fields(&config, |fields| read_dense(fields, &config, &row.path))?,
+        "Pooling" => read_all(&path, |fields| read_pooling(fields, &path))?,
+        "SpladePooling" => read_all(&path, |fields| read_splade(fields, &path))?,
+        "Dense" => read_fields(&path, |fields| read_dense(fields, &path, &row.path))?,
         "LayerNorm" => {
-            let dimension = read_fields(&config, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
+            let dimension = read_all(&path, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
             Head::LayerNorm { path: row.path.clone(), dimension }
         }
         // Older versions save neither a folder nor a configuration.
         "Normalize" => Head::Normalize {
-            of: match config.exists() {
-                true => read_fields(&config, |fields| read_features(fields, &config))?[1],
+            of: match path.exists() {
+                true => read_fields(&path, |fields| read_normalize(fields, &path))?,
                 false => Feature::Sentence,
             },
         },
         "Dropout" => Head::Idle("Dropout"),
         other => return Err(unknown_module(&folder.join("modules.json"), other)),
+    })
+}
+
+/// Reads a configuration in which other keys are faults: the reference fails for them, and a misspelt one would be left out.
+fn read_all<T>(path: &Path, read: impl FnOnce(&mut Fields<'_>) -> Result<T>) -> Result<T> {
+    read_fields(path, |fields| {
+        let found = read(fields)?;
+        for key in fields.unread() {
+            fields.fault(format!("the module has no setting {key}, in sentence-transformers neither"));
+        }
+        Ok(found)
     })
 }
 
@@ -80,23 +91,21 @@ fn read_weighted_layers(fields: &mut Fields<'_>, folder: &str) -> Head {
 }
 
 /// Whether the Transformer passes its hidden states on; the reference leaves the token vectors as they are if not.
-fn hidden_states(transformer: &Path, module: &Path) -> Result<bool> {
-    let path = transformer.join("config.json");
-    match read_json(&path).unwrap_or_default().get("output_hidden_states") {
+fn hidden_states(config: &Map<String, Value>, module: &Path) -> Result<bool> {
+    match config.get("output_hidden_states") {
         Some(Value::Bool(true)) => Ok(true),
         None | Some(Value::Null | Value::Bool(false)) => {
             log::warn!(
                 target: "grilly",
-                "{}: this WeightedLayerPooling has no effect, as in sentence-transformers, since {} does not set \
-                 output_hidden_states to true",
-                module.display(),
-                path.display()
+                "{}: this WeightedLayerPooling has no effect, as in sentence-transformers, since the Transformer's config.json \
+                 does not set output_hidden_states to true",
+                module.display()
             );
             Ok(false)
         }
         Some(other) => {
             let what = format!("output_hidden_states {}", shown(other));
-            Err(unsupported(&path, what, "only true and false are known"))
+            Err(unsupported(Path::new("config.json"), what, "only true and false are known"))
         }
     }
 }
@@ -106,6 +115,10 @@ fn read_pooling(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
         fields.optional_size(key, 1..=MOST_COLUMNS);
     }
     let include_prompt = fields.flag_or("include_prompt", true);
+    // Beside the newer key the older ones count for nothing.
+    for (_, key, _) in MODES {
+        fields.get(key);
+    }
     let mode = |name: &Value| {
         let found = MODES.iter().find(|(known, ..)| name.as_str() == Some(known)).map(|(.., mode)| *mode);
         let known = || format!("known are {}", MODES.map(|(known, ..)| known).join(", "));
@@ -130,6 +143,8 @@ fn read_splade(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
     for key in ["embedding_dimension", "word_embedding_dimension"] {
         fields.optional_size(key, 1..=MOST_COLUMNS);
     }
+    // A part of the work at a time.
+    fields.get("chunk_size");
     let mode = choice(fields, path, ("pooling_strategy", "max"), &SPLADE_MODES)?;
     let twice = choice(fields, path, ("activation_function", "relu"), &SPLADE_FUNCTIONS)?;
     Ok(Head::SpladePooling(SpladePooling { mode, twice }))
@@ -152,6 +167,13 @@ fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head
     let residual = fields.flag_or("use_residual", false);
     let activation = fields.text("activation_function").unwrap_or("torch.nn.modules.activation.Tanh");
     let [of, gives] = read_features(fields, path)?;
+    for key in ["init_weight", "init_bias"] {
+        fields.get(key);
+    }
+    for key in fields.unread() {
+        let file = path.display();
+        log::warn!(target: "grilly", "{file}: a Dense has no setting {key}, which is left out, as in sentence-transformers");
+    }
     let class = activation.strip_prefix("torch.nn.").and_then(|rest| rest.rsplit('.').next());
     let Some((_, kind)) = ACTIVATIONS.iter().find(|(known, _)| class == Some(known)) else {
         let known = ACTIVATIONS.map(|(known, _)| known).join(", ");
@@ -159,6 +181,16 @@ fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head
         return Err(unsupported(path, what, format!("known are {known} of torch.nn")));
     };
     Ok(Head::Dense { path: folder.to_owned(), of, gives, input, output, bias, activation: *kind, residual })
+}
+
+/// What a Normalize module reads and replaces.
+fn read_normalize(fields: &mut Fields<'_>, path: &Path) -> Result<Feature> {
+    let [of, gives] = read_features(fields, path)?;
+    if of == gives {
+        return Ok(of);
+    }
+    let reason = format!("{:?} is read, and only that can be replaced", of.name());
+    Err(unsupported(path, format!("module_output_name {:?}", gives.name()), reason))
 }
 
 /// What a module reads, and what its result is.

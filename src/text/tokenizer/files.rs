@@ -84,9 +84,9 @@ struct Begun {
     path: PathBuf,
 }
 
-/// Reads the tokenizer in `folder`.
-pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
-    let settings = Settings::read(folder)?;
+/// Reads the tokenizer in `folder`, with arguments that replace values of its settings.
+pub(super) fn load(folder: &Path, lower_case: bool, arguments: &Map<String, Value>) -> Result<Loaded> {
+    let settings = Settings::read(folder, arguments)?;
     let file = folder.join("tokenizer.json");
     let Begun { mut tokenizer, added, baked, around, verbatim, path } = match (settings.class, file.exists()) {
         (Some(class), true) if !class.keeps => built(&settings, class, Source::of_file(&file)?)?,
@@ -120,6 +120,11 @@ pub(super) fn load(folder: &Path, lower_case: bool) -> Result<Loaded> {
             None => frame.template(&tokenizer, &settings, &specials, file.exists())?,
         };
         tokenizer.with_post_processor(Some(template));
+    }
+    // Arguments ask anew, but a class that makes its template last keeps that.
+    if settings.asked && !Frame::of(settings.class).is_fixed() {
+        let asked = Frame::of(None).template(&tokenizer, &settings, &specials, false)?;
+        tokenizer.with_post_processor(Some(asked));
     }
     let id = |token: &str| tokenizer.token_to_id(token);
     let own_side = settings.class.map_or(Side::default(), |class| class.padding_side);

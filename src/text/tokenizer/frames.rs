@@ -29,6 +29,11 @@ impl Frame {
         matches!(self.around, Around::Asked | Around::FileOrRoles(_))
     }
 
+    /// Whether the class alone says which tokens they are.
+    pub fn is_fixed(self) -> bool {
+        matches!(self.around, Around::Roles(_) | Around::Numbered(..))
+    }
+
     /// The template for the tokens of a text; `beside_file` says that there is a tokenizer.json.
     pub fn template(
         self,

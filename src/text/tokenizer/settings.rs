@@ -14,6 +14,8 @@ use crate::{Error, Result};
 /// Special tokens without a role, under the current key and its predecessor.
 const EXTRA: &str = "extra_special_tokens";
 const ADDITIONAL: &str = "additional_special_tokens";
+/// Whether the tokens of two roles are put around a text.
+const FLAGS: [&str; 2] = ["add_bos_token", "add_eos_token"];
 
 /// The arguments of the reference's tokenizer class.
 pub(super) struct Settings {
@@ -29,16 +31,23 @@ pub(super) struct Settings {
     added: Option<BTreeMap<u32, Added>>,
     /// Added tokens of added_tokens.json, by id.
     older: BTreeMap<u32, Added>,
+    /// Whether arguments say which tokens are put around a text.
+    pub asked: bool,
 }
 
 impl Settings {
-    pub fn read(folder: &Path) -> Result<Self> {
+    pub fn read(folder: &Path, arguments: &Map<String, Value>) -> Result<Self> {
         let path = folder.join("tokenizer_config.json");
-        let values = read_object(&path)?.unwrap_or_default();
+        let mut values = read_object(&path)?.unwrap_or_default();
+        let asked = FLAGS.iter().any(|flag| arguments.contains_key(*flag));
+        if asked && folder.join("tokenizer.json").exists() {
+            FLAGS.iter().for_each(|flag| drop(values.remove(*flag)));
+        }
+        values.extend(arguments.clone());
         let model = read_object(&folder.join("config.json"))?.unwrap_or_default();
         let class = class_of(&values, &model, folder)?;
-        let mut settings =
-            Settings { path, values, others: Map::new(), class, mends: false, added: None, older: BTreeMap::new() };
+        let (others, older) = Default::default();
+        let mut settings = Settings { path, values, others, class, mends: false, added: None, older, asked };
         if settings.values.contains_key(ADDITIONAL) && !settings.values.get(EXTRA).is_some_and(holds_something) {
             let list = settings.values.remove(ADDITIONAL).unwrap_or_default();
             settings.values.insert(EXTRA.into(), list);
@@ -49,15 +58,18 @@ impl Settings {
         settings.refuse_other_files()?;
         match settings.values.get("added_tokens_decoder") {
             Some(tokens) => settings.added = Some(settings.added_of(tokens)?),
-            None => settings.read_older(folder)?,
+            None => settings.read_older(folder, arguments)?,
         }
         Ok(settings)
     }
 
     /// Reads special_tokens_map.json and added_tokens.json, which apply where tokenizer_config.json lists no added
     /// tokens.
-    fn read_older(&mut self, folder: &Path) -> Result<()> {
+    fn read_older(&mut self, folder: &Path, arguments: &Map<String, Value>) -> Result<()> {
         for (key, mut value) in read_object(&folder.join("special_tokens_map.json"))?.unwrap_or_default() {
+            if arguments.get(&key).is_some_and(|given| !given.is_null()) {
+                continue;
+            }
             if let (Value::Object(token), true) = (&mut value, key != EXTRA) {
                 token.insert("special".into(), Value::Bool(true));
             }

@@ -1,7 +1,7 @@
 //! Files of SentencePiece's.
 
 use super::classes::no_break_spaces;
-use super::sentence_pieces::{Kind, SentencePieces, merges};
+use crate::text::tokenizer::sentence_pieces::{Kind, SentencePieces, merges};
 use super::*;
 
 /// A field with bytes.
