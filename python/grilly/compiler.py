@@ -15,6 +15,7 @@ import numpy as np
 
 from grilly import _core
 from grilly._core import ComputeFunction
+from grilly.closed import closed
 from grilly.device_array import VulkanTensor, wrap
 from grilly.errors import InvalidArgumentError, InvalidTypeError, ShaderNotFound
 from grilly.inputs import need_type, path_text
@@ -23,6 +24,7 @@ from grilly.operands import as_floats, as_ids, host_array
 __all__ = ["ComputeFunction", "ShaderCompiler", "ShaderCompilerConfig", "dispatch"]
 
 
+@closed()
 @dataclass(frozen=True)
 class ShaderCompilerConfig:
     """How shaders are compiled.
@@ -57,6 +59,7 @@ class ShaderCompilerConfig:
     fallback_directories: Sequence[str | os.PathLike[str]] = ()
 
 
+@closed()
 class ShaderCompiler:
     """Compiles the shaders of a folder.
 

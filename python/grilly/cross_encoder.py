@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.inputs import as_pairs, check_options, positive
 from grilly.outputs import to_tensor
@@ -27,6 +28,7 @@ logger = logging.getLogger("grilly")
 Pair = Sequence[str]
 
 
+@closed("activation_fn")
 class CrossEncoder(Calls, Moving):
     """A model that scores pairs of texts, with the interface of `sentence_transformers.CrossEncoder`, without torch.
 

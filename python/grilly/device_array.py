@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.errors import GrillyError, InvalidArgumentError, InvalidTypeError
 from grilly.operands import as_floats, as_ids, host_array
 from grilly.unusable import Unusable
@@ -16,6 +17,7 @@ from grilly.unusable import Unusable
 __all__ = ["VulkanTensor"]
 
 
+@closed()
 class VulkanTensor:
     """An array on a device: contiguous, immutable, and freed with its last reference (`del`).
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from grilly.closed import closed
 from grilly.errors import ModelNotFoundError
 from grilly.inputs import path_text
 from grilly.listing import ROUTERS, listed
@@ -38,6 +39,7 @@ WEIGHTLESS = ("Pooling", "Normalize", "Dropout", "SpladePooling", *ROUTERS)
 FIRST = ("Transformer", "MLMTransformer", "StaticEmbedding")
 
 
+@closed()
 @dataclass(frozen=True)
 class Model:
     """A model on disk: its `folder`, and how it was found (`found`: "path", "cache", "hub" or "package")."""

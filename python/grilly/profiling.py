@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.errors import DeviceError
 
 __all__ = ["KernelTime", "Profile", "profile"]
 
 
+@closed()
 @dataclass(frozen=True)
 class KernelTime:
     """Time of the dispatches of one kernel under one label.
@@ -34,6 +36,7 @@ class KernelTime:
     seconds: float
 
 
+@closed("times")
 @dataclass
 class Profile:
     """The measurements of `profile`; empty until its block ends.

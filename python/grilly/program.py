@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.device_array import VulkanTensor, placed, wrap
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnusableError
 from grilly.nn.parameter import Parameter
@@ -14,6 +15,7 @@ from grilly.nn.parameter import Parameter
 __all__ = ["Graph", "Program", "Value"]
 
 
+@closed()
 class Value:
     """A tensor of a `Graph`: an input, a state, a constant or the result of an operation.
 
@@ -45,6 +47,7 @@ class Value:
         return f"Value({self.name!r}, {self.shape}, {self.dtype!r})"
 
 
+@closed()
 class Graph:
     """Operations that will run as one program, with the gradients of any of them.
 
@@ -205,6 +208,7 @@ class Graph:
         return value._place
 
 
+@closed()
 class Program:
     """A graph prepared on a device. Made by `Graph.program`.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.inputs import as_int
 from grilly.outputs import to_tensor
@@ -20,6 +21,7 @@ __all__ = ["SparseRows", "as_dense", "most_active"]
 Floats = npt.NDArray[np.floating[Any]]
 
 
+@closed()
 @dataclass(frozen=True, eq=False)
 class SparseRows:
     """A matrix `(N, D)`, or a vector `(D,)`, of which only the numbers other than zero are stored, row after row.

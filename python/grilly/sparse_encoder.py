@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from grilly.closed import closed
 from grilly.inputs import as_list, check_options, positive
 from grilly.outputs import stored, to_tensor
 from grilly.sentence_transformer.aliases import arguments_of, texts_by_any_name
@@ -23,6 +24,7 @@ __all__ = ["SparseEncoder"]
 PART = 1024
 
 
+@closed("max_active_dims")
 class SparseEncoder(Calls, SparseWeights, Moving):
     """A SPLADE model, with the interface of `sentence_transformers.SparseEncoder`, without torch.
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.compiler import ShaderCompiler, own_compiler
 from grilly.errors import DeviceUnavailableError
 
@@ -55,6 +56,7 @@ def validation_messages() -> list[str]:
     return _core.validation_messages()
 
 
+@closed()
 @dataclass(frozen=True)
 class ShaderComparison:
     """Result of `compare_shaders`.

@@ -1,4 +1,4 @@
-"""The model's tokenizer with a Python interface."""
+"""The model's tokenizer, with transformers' interface."""
 
 from __future__ import annotations
 
@@ -9,57 +9,277 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly import _core
-from grilly.errors import UnsupportedError
-from grilly.inputs import as_list, check_options
+from grilly.closed import closed
+from grilly.encoded import Encoded, as_tensors
+from grilly.errors import InvalidArgumentError, UnsupportedError, UnsupportedNameError
+from grilly.inputs import as_list, check_options, need_type
+from grilly.padding import filled, shape_of
+from grilly.token_inputs import given
+from grilly.token_limits import TokenLimits
+from grilly.token_texts import TokenTexts
 
-__all__ = ["Held", "Tokenizer", "check_padding_side"]
+__all__ = ["Tokenizer"]
+
+FOLDER = "change it with transformers, save it into a copy of the model's folder, and load that"
+# Names of transformers' tokenizers, settings that follow from the files, and what to do in their place.
+REMEDIES = dict.fromkeys(
+    (
+        "add_tokens", "add_special_tokens", "resize", "train_new_from_iterator", "backend_tokenizer", "decoder",
+        "model_input_names", "split_special_tokens", "do_lower_case", "added_tokens_decoder", "add_bos_token",
+        "add_eos_token", "bos_token", "eos_token", "unk_token", "sep_token", "cls_token", "mask_token",
+    ),
+    FOLDER,
+) | {
+    "save_pretrained": "model.save_pretrained(folder) writes the tokenizer's files, too",
+    "save_vocabulary": "model.save_pretrained(folder) writes the tokenizer's files, too",
+    "push_to_hub": "model.save_pretrained(folder) writes the files, and huggingface_hub uploads them",
+    "from_pretrained": "SentenceTransformer(folder) loads the tokenizer of a folder",
+    "apply_chat_template": "models here read plain texts",
+    "chat_template": "models here read plain texts",
+    "encode_plus": "call the tokenizer itself, which takes the same arguments",
+    "batch_encode_plus": "call the tokenizer itself, which takes the same arguments",
+    "name_or_path": "it is the name that the model was loaded by",
+}  # fmt: skip
 
 
-class Held:
-    """Reference to a model's current core; users hold this instead of the model, to avoid reference cycles."""
+@closed(**REMEDIES)
+class Tokenizer(TokenTexts, TokenLimits):
+    """Token ids as transformers' tokenizer of the model's folder gives them: by default of the whole text.
 
-    core: _core.EmbeddingModel
+    `preprocess` gives what the model reads: truncated, padded, with a prompt. Of a model with several routes it is the
+    first one's. Threads may share the object.
 
+    Attributes that may be set are `model_max_length` (the model's `max_seq_length`), `truncation_side`, `padding_side`,
+    `pad_token`, `pad_token_id` and `clean_up_tokenization_spaces`; the first two count for embeddings, too.
 
-class Tokenizer:
-    """Token ids as the model sees them: special tokens included, truncated to `max_seq_length`, without prompt.
+    Source: transformers' `PreTrainedTokenizerBase`, version 5.24.
 
     Example:
         >>> model.tokenizer.encode("Hello, world!")
         [101, 7592, 1010, 2088, 999, 102]
+        >>> model.tokenizer.decode(model.tokenizer.encode("Hello, world!"), skip_special_tokens=True)
+        'hello, world!'
+        >>> model.tokenizer.model_max_length, len(model.tokenizer), model.tokenizer.pad_token
+        (256, 30522, '[PAD]')
     """
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
+    def __getattr__(self, name: str) -> Any:
+        if name in REMEDIES:
+            raise UnsupportedNameError(f"Tokenizer.{name} is left out: {REMEDIES[name]}")
+        return super().__getattr__(name)
 
-    def encode(self, text: str) -> list[int]:
-        """Token ids of one text.
+    def encode(
+        self,
+        text: Any,
+        text_pair: Any = None,
+        add_special_tokens: bool = True,
+        padding: Any = False,
+        truncation: Any = None,
+        max_length: int | None = None,
+        stride: int = 0,
+        padding_side: str | None = None,
+        return_tensors: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Token ids of a text, or of a pair; arguments as in a call of the tokenizer, which also takes those left out.
 
         Example:
-            >>> model.tokenizer.encode("")
-            [101, 102]
+            >>> model.tokenizer.encode("Hello, world!", truncation=True, max_length=4)
+            [101, 7592, 1010, 102]
+            >>> model.tokenizer.encode("", add_special_tokens=False)
+            []
         """
-        return self._held.core.tokenize([text])[0]
+        return self(
+            text, text_pair, add_special_tokens=add_special_tokens, padding=padding, truncation=truncation,
+            max_length=max_length, stride=stride, padding_side=padding_side, return_tensors=return_tensors, **options,
+        )["input_ids"]  # fmt: skip
 
-    def __call__(self, texts: Any) -> dict[str, Any]:
-        """`input_ids` and `attention_mask` of one text, or lists of them for several; without padding.
+    def __call__(
+        self,
+        text: Any = None,
+        text_pair: Any = None,
+        text_target: Any = None,
+        text_pair_target: Any = None,
+        add_special_tokens: bool = True,
+        padding: Any = False,
+        truncation: Any = None,
+        max_length: int | None = None,
+        stride: int = 0,
+        is_split_into_words: bool = False,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str | None = None,
+        return_tensors: Any = None,
+        return_token_type_ids: bool | None = None,
+        return_attention_mask: bool | None = None,
+        return_overflowing_tokens: bool = False,
+        return_special_tokens_mask: bool = False,
+        return_offsets_mapping: bool = False,
+        return_length: bool = False,
+        verbose: bool = True,
+        tokenizer_kwargs: Mapping[str, Any] | None = None,
+        *,
+        split_special_tokens: bool | None = None,
+        max_target_length: int | None = None,
+    ) -> Encoded:
+        """Rows of one text or of several: `input_ids`, `attention_mask`, and `token_type_ids` if the model reads them.
+
+        Args:
+            text: A str, or a list of str or of pairs.
+            text_pair: The second text of a pair, or a list of them.
+            text_target: Texts whose `input_ids` are added as `labels`; without `text` they are encoded in its place.
+            text_pair_target: Their second texts.
+            add_special_tokens: Whether the special tokens are put around a text.
+            padding: True or `"longest"`, `"max_length"`, or False.
+            truncation: True or `"longest_first"`, `"only_first"`, `"only_second"`, or False; by default a `max_length`
+                alone truncates.
+            max_length: Maximum tokens, special ones included; default `model_max_length`.
+            stride: Tokens that a part of a long text has in common with the one before.
+            is_split_into_words: Whether a text is a list of words, each of which is tokenized alone.
+            pad_to_multiple_of: The number of tokens of a padded row is a multiple of it.
+            padding_side: `"left"` or `"right"`; default `self.padding_side`.
+            return_tensors: `"np"` for arrays, `"pt"` for torch's tensors; default lists.
+            return_token_type_ids: Whether segments are returned; default: if the model reads them.
+            return_attention_mask: Whether `attention_mask` is returned; default True.
+            return_overflowing_tokens: Whether the parts that truncation cuts off follow their text as rows of their
+                own; `overflow_to_sample_mapping` has the text of each row.
+            return_special_tokens_mask: Adds `special_tokens_mask`: 1 for special tokens around a text and for padding.
+            return_offsets_mapping: Adds `offset_mapping`: the characters of each token, from and to.
+            return_length: Adds `length`: the tokens of each row.
+            verbose: No effect.
+            tokenizer_kwargs: More of these arguments; they take precedence.
+            split_special_tokens: Whether special tokens inside a text are split as other words are; default: as the
+                tokenizer's files say.
+            max_target_length: `max_length` of `text_target`.
+
+        Raises:
+            InvalidTypeError: A text is not a str (also a `TypeError`).
+            InvalidArgumentError: An invalid value, or sizes that do not go together (also a `ValueError`).
+            UnsupportedError: `padding` without a padding token.
+
+        Source: transformers' `PreTrainedTokenizerBase.__call__`, version 5.24.
 
         Example:
-            >>> model.tokenizer(["Hello", ""])["input_ids"]
-            [[101, 7592, 102], [101, 102]]
+            >>> model.tokenizer(["Hello", ""], padding=True)["input_ids"]
+            [[101, 7592, 102], [101, 102, 0]]
+            >>> model.tokenizer("Hello, world!", return_offsets_mapping=True)["offset_mapping"]
+            [(0, 0), (0, 5), (5, 6), (7, 12), (12, 13), (0, 0)]
         """
-        items, single = as_list(texts)
-        ids = self._held.core.tokenize(items)
-        mask = [[1] * len(row) for row in ids]
-        if single:
-            return {"input_ids": ids[0], "attention_mask": mask[0]}
-        return {"input_ids": ids, "attention_mask": mask}
+        options = {name: value for name, value in locals().items() if name not in ("self", "tokenizer_kwargs")}
+        if tokenizer_kwargs:
+            return self(**options | dict(tokenizer_kwargs))
+        if text is None and text_target is None:
+            raise InvalidArgumentError("text is None, expected a str or a list of str")
+        taken = ("text", "text_pair", "text_target", "text_pair_target", "verbose", "max_target_length")
+        options = {name: value for name, value in options.items() if name not in taken}
+        found = None if text is None else self._encoded(text, text_pair, **options)
+        if text_target is None:
+            assert found is not None
+            return found
+        if max_target_length is not None:
+            options["max_length"] = max_target_length
+        target = self._encoded(text_target, text_pair_target, **options)
+        if found is None:
+            return target
+        found["labels"] = target["input_ids"]
+        return found
+
+    def _encoded(
+        self,
+        text: Any,
+        text_pair: Any,
+        *,
+        add_special_tokens: bool,
+        is_split_into_words: bool,
+        return_tensors: Any,
+        return_token_type_ids: bool | None,
+        return_attention_mask: bool | None,
+        return_overflowing_tokens: bool,
+        return_special_tokens_mask: bool,
+        return_offsets_mapping: bool,
+        return_length: bool,
+        split_special_tokens: bool | None,
+        **lengths: Any,
+    ) -> Encoded:
+        firsts, seconds, single = given(text, text_pair, is_split_into_words)
+        shape = shape_of(self, **lengths)
+        rows = self._inner.encodings(
+            firsts, seconds, is_split_into_words, not add_special_tokens, split_special_tokens, shape.limit,
+            shape.filled, return_overflowing_tokens,
+        )  # fmt: skip
+        inputs = self.model_input_names
+        wanted = {
+            "input_ids": (True, rows.ids),
+            "token_type_ids": (returned(return_token_type_ids, "token_type_ids", inputs), rows.segments),
+            "attention_mask": (returned(return_attention_mask, "attention_mask", inputs), rows.attended),
+            "special_tokens_mask": (return_special_tokens_mask, rows.special),
+            "offset_mapping": (return_offsets_mapping, rows.offsets),
+            "length": (return_length, lambda: [len(row) for row in rows.ids()]),
+            "overflow_to_sample_mapping": (return_overflowing_tokens, rows.texts),
+        }
+        values: dict[str, Any] = {name: column() for name, (is_wanted, column) in wanted.items() if is_wanted}
+        if return_tensors is not None:
+            values = as_tensors(values, return_tensors)
+        elif single and not return_overflowing_tokens:
+            values = {name: value if name == "length" else value[0] for name, value in values.items()}
+        return Encoded(values, rows)
+
+    def tokenize(
+        self,
+        text: str,
+        pair: str | None = None,
+        add_special_tokens: bool = False,
+        *,
+        split_special_tokens: bool | None = None,
+    ) -> list[str]:
+        """The tokens of a text, or of a pair, by default without those around it.
+
+        Example:
+            >>> model.tokenizer.tokenize("Hello, worlds!")
+            ['hello', ',', 'worlds', '!']
+        """
+        need_type(text, str, "text", "str")
+        return self(
+            text, pair, add_special_tokens=add_special_tokens, split_special_tokens=split_special_tokens
+        ).tokens()
+
+    def pad(
+        self,
+        encoded_inputs: Any,
+        padding: Any = True,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str | None = None,
+        return_attention_mask: bool | None = None,
+        return_tensors: Any = None,
+        verbose: bool = True,
+    ) -> Encoded:
+        """Encoded texts with rows of equal length.
+
+        Args:
+            encoded_inputs: What a call returned, for one text or several, or a list of such results.
+            padding: As in a call, like the other arguments.
+
+        Raises:
+            InvalidArgumentError: There are no `input_ids`, or columns have different numbers of rows.
+
+        Source: transformers' `PreTrainedTokenizerBase.pad`, version 5.24.
+
+        Example:
+            >>> model.tokenizer.pad([model.tokenizer("Hello"), model.tokenizer("")])["input_ids"]
+            [[101, 7592, 102], [101, 102, 0]]
+        """
+        shape = shape_of(
+            self, padding=padding, truncation=False, max_length=max_length, pad_to_multiple_of=pad_to_multiple_of,
+            padding_side=padding_side,
+        )  # fmt: skip
+        masked = returned(return_attention_mask, "attention_mask", self.model_input_names)
+        values, tensors = filled(encoded_inputs, shape.filled, masked)
+        return Encoded(as_tensors(values, tensors if return_tensors is None else return_tensors))
 
     def preprocess(
         self, texts: Any, prompt: str | None = None, options: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Result of a model's `preprocess`: rows of equal length, padded with the tokenizer's pad token on its side.
+        """Result of a model's `preprocess`: rows of equal length, truncated to `model_max_length` and padded.
 
         Example:
             >>> model.tokenizer.preprocess(["Hello", ""])["input_ids"].tolist()
@@ -76,10 +296,12 @@ class Tokenizer:
             items = [prompt + text if isinstance(text, str) else text for text in items]
         ids, segments = core.tokenize_with_segments(items, task)
         filler, side = core.padding(task)
-        left = side == "left"
+        filler = self.pad_token_id if self._held.settings.pad_token is not None else filler
+        left = (self._held.settings.padding_side or side) == "left"
         if filler is None and len({len(row) for row in ids}) > 1:
             raise UnsupportedError(
-                "the tokenizer has no pad token: texts of different lengths make no rows of one length"
+                "the tokenizer has no pad token: texts of different lengths make no rows of one length; "
+                "model.tokenizer.pad_token = model.tokenizer.eos_token sets one"
             )
         features: dict[str, Any] = {"input_ids": padded(ids, filler or 0, left)}
         if core.gives_segments(task):
@@ -90,6 +312,18 @@ class Tokenizer:
         if prompt:
             features["prompt_length"] = core.prompt_length(prompt, task)
         return features
+
+    def __repr__(self) -> str:
+        return (
+            f"Tokenizer(name_or_path={self.name_or_path!r}, vocab_size={self.vocab_size}, "
+            f"model_max_length={self.model_max_length}, padding_side={self.padding_side!r}, "
+            f"truncation_side={self.truncation_side!r}, special_tokens={self.special_tokens_map})"
+        )
+
+
+def returned(asked: bool | None, name: str, inputs: list[str]) -> bool:
+    """Whether a column is returned: as asked, else if the model reads it."""
+    return name in inputs if asked is None else bool(asked)
 
 
 def padded(rows: list[list[int]], filler: int, left: bool) -> npt.NDArray[np.int64]:

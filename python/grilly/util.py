@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from grilly.closed import closed
 from grilly.errors import UnsupportedNameError
 from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
 from grilly.quantization import quantize_embeddings
@@ -86,6 +87,7 @@ REMEDIES: dict[str, str] = by_name(
 }
 
 
+@closed()
 class SimilarityFunction(Enum):
     """Names of the four similarities, for `similarity_fn_name`.
 

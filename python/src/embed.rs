@@ -13,6 +13,7 @@ use pyo3::types::PyList;
 use crate::error::PyResult;
 use crate::owned::Owned;
 use crate::text::{Location, Name};
+use crate::tokenizer::Tokenizer;
 use crate::{lock, text};
 use grilly::embed::{Encoded, ExportOptions, IntegerProduct, LoadOptions};
 use grilly::kernels::Target;
@@ -106,7 +107,7 @@ fn matrices(py: Python<'_>, rows: Vec<Array2<f32>>) -> Vec<Matrix> {
 }
 
 impl EmbeddingModel {
-    fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
+    pub(crate) fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
         check_process()?;
         self.model.get("model")
     }
@@ -304,6 +305,12 @@ impl EmbeddingModel {
         let target = Target::named(&target.0)?;
         let prompt = text::string(prompt, || "prompt".into())?;
         lock::without(py, || model.export(target, &folder.0, &ExportOptions { prompt: &prompt, truncate_dim }))
+    }
+
+    /// The tokenizer, of the first of several routes.
+    #[getter]
+    fn tokenizer(slf: Py<Self>) -> Tokenizer {
+        Tokenizer { model: slf }
     }
 
     /// The token with each id; None for an id that no token has.

@@ -14,6 +14,7 @@ mod owned;
 mod program;
 mod quant;
 mod text;
+mod tokenizer;
 mod train;
 
 use pyo3::prelude::*;
@@ -45,6 +46,8 @@ mod _core {
     use crate::program::{Graph, Program};
     #[pymodule_export]
     use crate::quant::{pack_weights, unpack_weights};
+    #[pymodule_export]
+    use crate::tokenizer::{Encodings, Tokenizer};
     #[pymodule_export]
     use crate::train::{Trainer, parameter_count, transformer_config};
 

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 impl EmbeddingModel {
     /// The models of all choices of modules, this one first.
-    fn all(&self) -> impl Iterator<Item = &EmbeddingModel> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &EmbeddingModel> {
         once(self).chain(&self.others)
     }
 

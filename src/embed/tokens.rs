@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::EmbeddingModel;
 use super::encode::Given;
-use crate::text::tokenizer::{Tokenizer, Tokens};
+use crate::model::spec::{PositionRows, Positions};
+use crate::text::tokenizer::{self, Encodings, Side, Tokenizer, Tokens, Wanted};
 use crate::{Error, Result};
 
 impl EmbeddingModel {
@@ -36,6 +37,32 @@ impl EmbeddingModel {
     pub fn tokenize_pairs(&self, pairs: &[[String; 2]]) -> Result<Vec<Tokens>> {
         self.check_process()?;
         self.tokens_of(Given::Pairs(pairs), 0..pairs.len(), "", self.longest(None))
+    }
+
+    /// Encodings of texts as a call asks for them, with offsets; by the first of several routes.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encodings`].
+    pub fn encodings(&self, given: &[tokenizer::Given], wanted: &Wanted) -> Result<Encodings> {
+        self.check_process()?;
+        match &self.tokenizer_threads {
+            Some(threads) => threads.install(|| self.tokenizer.encodings(given, wanted)),
+            None => self.tokenizer.encodings(given, wanted),
+        }
+    }
+
+    /// Whether padding before a text would change its positions in the reference, which counts from the start of a row.
+    pub fn counts_positions(&self) -> bool {
+        let counted = |model: &EmbeddingModel| match &model.spec.positions {
+            Positions::Learned { rows, .. } => !matches!(rows, PositionRows::AfterPadding { .. }),
+            Positions::None { .. } => false,
+        };
+        self.all().any(counted)
+    }
+
+    /// Changes the end at which long texts are truncated, of all routes.
+    pub fn set_truncation_side(&self, side: Side) {
+        self.all().for_each(|model| model.tokenizer.set_truncation_side(side));
     }
 
     /// The tokenizer of the model's folder, of the first of several routes.

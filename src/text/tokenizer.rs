@@ -3,6 +3,8 @@
 mod choice;
 mod classes;
 mod cuts;
+mod decoding;
+mod encodings;
 mod files;
 mod frames;
 mod pairs;
@@ -16,14 +18,18 @@ mod vocabulary;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rayon::prelude::*;
 use serde_json::{Map, Value};
-use tokenizers::{Encoding, PostProcessor, Token};
+pub use tokenizers::Encoding;
+use tokenizers::{PostProcessor, Token};
 
 use crate::error::brief;
 use crate::{Error, Result};
 use cuts::Cuts;
+pub use decoding::Described;
+pub use encodings::{Encodings, Given, Padding, Sequence, Shortened, Truncation, Wanted};
 use files::Loaded;
 pub use files::Side;
 
@@ -45,6 +51,8 @@ pub struct Tokenizer {
     surroundings: Option<Surroundings>,
     /// Positions at which a text may be cut without changing the tokens before the cut.
     cuts: Cuts,
+    /// Whether long texts lose their starts.
+    keeps_ends: AtomicBool,
 }
 
 impl Tokenizer {
@@ -79,16 +87,14 @@ impl Tokenizer {
         let tokenizer = Tokenizer {
             surroundings: guarded(|| Surroundings::of(inner)).unwrap_or(None),
             added: inner.get_post_processor().map_or(0, |template| template.added_tokens(false)),
-            cuts: match loaded.truncation_side {
-                Side::Left => Cuts::Nowhere,
-                Side::Right => guarded(|| Ok(Cuts::of(inner))).unwrap_or(Cuts::Nowhere),
-            },
+            cuts: guarded(|| Ok(Cuts::of(inner))).unwrap_or(Cuts::Nowhere),
+            keeps_ends: (loaded.truncation_side == Side::Left).into(),
             loaded,
         };
         // A template that refers to missing tokens fails on the first text.
         let unusable =
             |e: tokenizers::Error| files::fault(&tokenizer.loaded.path, format!("cannot be used: {}", brief(e)));
-        guarded(|| tokenizer.encode_one("", 0)).map_err(unusable)?;
+        guarded(|| tokenizer.encode_one("", 0, Side::Right)).map_err(unusable)?;
         Ok(tokenizer)
     }
 
@@ -97,15 +103,15 @@ impl Tokenizer {
     /// # Errors
     /// `InvalidArgument` when the tokenizer rejects a text, or `most` is less than the number of special tokens.
     pub fn encode(&self, texts: &[String], most: usize) -> Result<Vec<Tokens>> {
-        let room = room(most, self.added, "text")?;
-        each(texts, "text", |text| self.encode_one(text, room))
+        let (room, side) = (room(most, self.added, "text")?, self.truncation_side());
+        each(texts, "text", |text| self.encode_one(text, room, side))
     }
 
     /// Tokens of one text, at most `room` not counting special tokens.
-    fn encode_one(&self, text: &str, room: usize) -> tokenizers::Result<Tokens> {
-        let mut ids = self.plain_ids(text, room)?;
+    fn encode_one(&self, text: &str, room: usize, side: Side) -> tokenizers::Result<Tokens> {
+        let mut ids = self.plain_ids(text, room, side)?;
         if ids.len() > room {
-            match self.loaded.truncation_side {
+            match side {
                 Side::Right => ids.truncate(room),
                 Side::Left => drop(ids.drain(..ids.len() - room)),
             }
@@ -120,14 +126,14 @@ impl Tokenizer {
         Ok(tokens)
     }
 
-    /// Ids without special tokens: all, or at least the first `room`.
+    /// Ids without special tokens: all, or of a text to be cut at its end at least the first `room`.
     ///
     /// Only the start of a long text is tokenized where the tokenizer allows it: with a limit of 256 tokens, a book
     /// costs no more than a page.
-    fn plain_ids(&self, text: &str, room: usize) -> tokenizers::Result<Vec<u32>> {
+    fn plain_ids(&self, text: &str, room: usize, side: Side) -> tokenizers::Result<Vec<u32>> {
         // English has 4 to 5 bytes per token, and few texts have over 8; those are retried with more bytes.
         let mut bytes = room.saturating_mul(8).max(1024);
-        while bytes < text.len() {
+        while side == Side::Right && bytes < text.len() {
             // A space is one byte and never part of another character, so the cut is between characters.
             let Some(space) = self.cuts.first(text, bytes) else { break };
             let start = self.loaded.tokenizer.encode_fast(&text[..space], false)?;
@@ -175,7 +181,7 @@ impl Tokenizer {
             serde_json::json!({"ids": tokens.ids, "segments": segments})
         };
         let file = self.loaded.tokenizer.to_string(false).map_err(|e| Error::unsupported("the tokenizer", brief(e)))?;
-        let side = self.loaded.truncation_side.name();
+        let side = self.truncation_side().name();
         let texts =
             serde_json::json!({"before": around(before), "own": segment(*own), "after": around(after), "side": side});
         Ok((file, texts))
@@ -184,6 +190,16 @@ impl Tokenizer {
     /// Id of the padding token, if the tokenizer has one.
     pub fn pad_id(&self) -> Option<u32> {
         self.loaded.pad_id
+    }
+
+    /// The end at which a long text is truncated.
+    pub fn truncation_side(&self) -> Side {
+        if self.keeps_ends.load(Relaxed) { Side::Left } else { Side::Right }
+    }
+
+    /// Changes that end, for calls that begin later.
+    pub fn set_truncation_side(&self, side: Side) {
+        self.keeps_ends.store(side == Side::Left, Relaxed);
     }
 
     /// The side of padding.

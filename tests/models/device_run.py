@@ -36,7 +36,7 @@ def main(folder: str, texts_path: str, output: str, *options: str) -> None:
         "messages": grilly.testing.validation_messages(),
         "bits": bits,
     }
-    ids = padded(model.tokenizer.encode(text) for text in texts)
+    ids = padded(model.tokenizer.encode(text, truncation=True) for text in texts)
     np.savez(output, embeddings=embeddings, ids=ids, record=np.array(json.dumps(record, default=str)))
     model.close()
     dispatched.save_process()

@@ -58,7 +58,7 @@ def test_embeddings(model, folder, some):
     """
     rows = model.encode(some, normalize_embeddings=True).astype(np.float64)
     reference = ternary.Ternary(folder)
-    ids = [list(model.tokenizer.encode(text)) for text in some]
+    ids = [list(model.tokenizer.encode(text, truncation=True)) for text in some]
     given = [reference(each, given_integers(model, text))[-1] for each, text in zip(ids, some, strict=True)]
     assert (rows * normalized(np.stack(given))).sum(axis=1).min() >= 0.9999
     cosines = (rows * normalized(np.stack([reference(each)[-1] for each in ids]))).sum(axis=1)
@@ -70,7 +70,7 @@ def test_products_given_the_same_integers(model, folder, sentences):
     """Every product of integers of the values that NumPy unpacks, and all that is computed between one and the next."""
     reference = ternary.Ternary(folder)
     for text in (sentences[3], sentences[8]):
-        states = reference(list(model.tokenizer.encode(text)), given_integers(model, text))
+        states = reference(list(model.tokenizer.encode(text, truncation=True)), given_integers(model, text))
         rows = model.encode(text, output_value="token_embeddings", normalize_embeddings=False)
         reference.compare(rows, states)
     assert max(reference.errors) <= FLOAT32

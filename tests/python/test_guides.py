@@ -48,6 +48,14 @@ def test_the_code_for_decoders_runs(tmp_path, capsys):
     assert capsys.readouterr().out == f"{[(length, 36) for length in lengths]}\n"
 
 
+def test_the_code_for_the_tokenizer_runs(cpu_model):
+    section = guide("encoding").partition("## The tokenizer")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    names = {"model": cpu_model}
+    exec(block, names)
+    assert names["words"][0] == names["words"][-1] == "" and "".join(names["words"]) in names["text"].replace(" ", "")
+
+
 def test_the_code_for_reranking_runs(run, tmp_path):
     folder = heads.build("scores", "bert", tmp_path)
     blocks = python(GUIDES / "reranking.md")

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnusableError
 
 __all__ = ["Buffer", "Core"]
 
 
+@closed()
 class Buffer:
     """Bytes on a device; returned twice in place of upstream's pair of buffer and memory.
 
@@ -120,6 +122,7 @@ def as_words(held: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
     return np.frombuffer(held.tobytes() + b"\0" * (-held.size % 4), np.uint32).copy()
 
 
+@closed()
 class Core:
     """`Compute.core`: buffers on the default device.
 

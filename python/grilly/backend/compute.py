@@ -9,6 +9,7 @@ from grilly import _core
 from grilly.backend.buffers import Core
 from grilly.backend.fnn import Fnn
 from grilly.backend.parts import Attention, Learning, Pooling
+from grilly.closed import closed
 from grilly.compiler import set_default_folder
 from grilly.upstream import by_name, missing
 
@@ -28,6 +29,7 @@ _DELEGATES = by_name(
 )
 
 
+@closed("architecture")
 class Compute:
     """Upstream's object of operations, on the process's default device; creating one is cheap.
 

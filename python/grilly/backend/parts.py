@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from grilly import functional
+from grilly.closed import closed
 from grilly.functional.attending import attend_by_heads, key_mask
 from grilly.functional.dispatch import SHADERS_OF, Operand, Result, floats
 from grilly.upstream import missing
@@ -14,6 +15,7 @@ from grilly.upstream import missing
 __all__ = ["Attention", "Learning", "Part", "Pooling"]
 
 
+@closed()
 class Part:
     """A part of `Compute`: its methods run the shaders registered for the architecture that `Compute` is set to.
 

@@ -11,6 +11,7 @@ import logging
 import os
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.compiler import ShaderCompiler, own_compiler
 from grilly.inputs import path_text
 
@@ -27,6 +28,7 @@ __all__ = [
 logger = logging.getLogger("grilly")
 
 
+@closed()
 class ShaderRegistry:
     """Shaders by name and architecture.
 

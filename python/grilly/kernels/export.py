@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import need_type
 
 __all__ = ["Compiled", "compile_op", "ptx"]
 
 
+@closed()
 @dataclass(frozen=True)
 class Compiled:
     """A kernel in one language.

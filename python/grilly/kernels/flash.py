@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.errors import SharedMemoryError
 from grilly.functional.checks import whole
 
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 
+@closed()
 @dataclass(frozen=True)
 class FlashAttentionConfig:
     """Blocks of flash attention.
@@ -58,6 +60,7 @@ _ROWS = {name: FlashAttentionConfig(*blocks) for name, blocks in _core.flash_row
 default_config = _ROWS["default"]
 
 
+@closed()
 class TunedConfigs:
     """One row per architecture: block of queries, block of keys, head, and whether operands are float16.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.device_array import VulkanTensor
 from grilly.functional.checks import whole
 from grilly.functional.dispatch import Operand, Prepared, Recorder, Result, evaluate, floats, mask_values
@@ -20,6 +21,7 @@ from grilly.operands import as_ids
 __all__ = ["Interface", "Kernel", "Work", "get", "names"]
 
 
+@closed()
 @dataclass(frozen=True)
 class Interface:
     """Interface of a shader, reflected from its SPIR-V.
@@ -42,6 +44,7 @@ class Interface:
     local_size: tuple[int, int, int]
 
 
+@closed()
 @dataclass(frozen=True)
 class Work:
     """Cost of a call: floating-point operations, and bytes of operands and result, each once, and of scratch memory.
@@ -62,6 +65,7 @@ def _value(kind: str, bits: int) -> int | float | bool:
     return bool(bits) if kind == "bool" else bits
 
 
+@closed()
 class Kernel:
     """A kernel with its options, created by `get`. It is called with the operands that `operands` lists.
 

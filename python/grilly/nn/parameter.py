@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.arrays import VulkanTensor, to_vulkan
+from grilly.closed import closed
 from grilly.errors import UnusableError
 from grilly.operands import as_floats
 
 __all__ = ["Parameter"]
 
 
+@closed("grad", "requires_grad")
 class Parameter(np.ndarray[Any, np.dtype[Any]]):
     """A trainable NumPy array.
 
@@ -60,12 +62,8 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         return made
 
     def __array_finalize__(self, source: Any) -> None:
-        self.grad = None
-        self.requires_grad = True
-        self._device = None
-        self._copy = None
-        self._held = None
-        self._shown = False
+        # At once, since every view of an array passes here.
+        vars(self).update(grad=None, requires_grad=True, _device=None, _copy=None, _held=None, _shown=False)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         plain = [x.view(np.ndarray) if isinstance(x, Parameter) else x for x in inputs]

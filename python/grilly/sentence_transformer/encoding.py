@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_list, check_options, positive
 from grilly.outputs import normalize_rows, stored, to_tensor, token_features
@@ -23,6 +24,7 @@ Output = Literal["sentence_embedding", "token_embeddings"]
 OUTPUTS = (None, "sentence_embedding", "token_embeddings")
 
 
+@closed()
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
     """The arguments of `encode` besides the texts."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +12,12 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from grilly import hub
 from grilly._core import EmbeddingModel
+from grilly.closed import closed
 from grilly.errors import GrillyError
+from grilly.held import Held, TokenizerSettings
 from grilly.inputs import device_name
 from grilly.sentence_transformer.arguments import Arguments, choose
-from grilly.tokenizer import Held, Tokenizer
+from grilly.tokenizer import Tokenizer
 from grilly.unusable import Unusable
 
 __all__ = ["Loaded", "restore"]
@@ -24,8 +25,18 @@ __all__ = ["Loaded", "restore"]
 logger = logging.getLogger("grilly")
 
 Self = TypeVar("Self", bound="Loaded")
+FOLDER = "change the files in a copy of the model's folder and load that"
 
 
+@closed(
+    "prompts",
+    "default_prompt_name",
+    tokenizer=f"{FOLDER}; model_max_length, padding_side, truncation_side and pad_token of model.tokenizer may be set",
+    config=f"{FOLDER}, or pass config_kwargs",
+    device="to(device) moves the model",
+    dtype="to(dtype=...) changes it",
+    model_name="it is the name that the model was loaded by",
+)
 class Loaded:
     """A model's core, which a reload replaces; calls in flight keep the old one."""
 
@@ -34,15 +45,13 @@ class Loaded:
     default_huggingface_organization: ClassVar[str] = "sentence-transformers"
     #: State that a pickled model keeps besides its arguments.
     kept: ClassVar[tuple[str, ...]] = (
-        "model_name", "prompts", "default_prompt_name", "_include_prompt", "config", "model_type",
+        "model_name", "prompts", "default_prompt_name", "_include_prompt", "config", "model_type", "_token_settings",
     )  # fmt: skip
 
     model_name: str
     device: str
     dtype: str
     _include_prompt: bool | None = None
-    # The limit of tokens that was set; None for the model's own.
-    _limit: int | None
     # The element type that was asked for, None for the default of the class; routes may have ones of their own.
     _dtype_choice: str | None
 
@@ -52,8 +61,8 @@ class Loaded:
         self._held = Held()
         self.tokenizer = Tokenizer(self._held)
         self._said: set[str] = set()
-        self._swap = threading.RLock()
-        self._elsewhere: dict[str, EmbeddingModel] = {}
+        self._swap = self._held.swap
+        self._elsewhere = self._held.elsewhere
         found = hub.resolve(
             name,
             cache_folder=arguments.cache_folder,
@@ -67,11 +76,11 @@ class Loaded:
             arguments.default_dtype,
         )  # fmt: skip
         self._passed = choices.passed
-        self._limit, self._dtype_choice = choices.max_seq_length, choices.dtype
+        self._held.limit, self._dtype_choice = choices.max_seq_length, choices.dtype
         self._held.core = self._open(found.folder, choices.device, choices.dtype, arguments.rounded_products)
         # A folder's path must not depend on the working directory.
         self._folder = Path(os.path.abspath(found.folder))
-        self.model_name = os.fspath(name)
+        self.model_name = self._held.name = os.fspath(name)
         self.device, self.dtype = choices.device, self._core.dtype
         # State needed by a copy in another process.
         self._arguments = replace(
@@ -93,6 +102,20 @@ class Loaded:
     def _core(self) -> EmbeddingModel:
         """The current core."""
         return self._held.core
+
+    @property
+    def _limit(self) -> int | None:
+        """The limit of tokens that was set; None for the model's own."""
+        return self._held.limit
+
+    @property
+    def _token_settings(self) -> TokenizerSettings:
+        """What was set on the tokenizer."""
+        return self._held.settings
+
+    @_token_settings.setter
+    def _token_settings(self, settings: TokenizerSettings) -> None:
+        self._held.settings = settings
 
     def _say(self, line: str) -> None:
         """Logs a line once for this model."""
@@ -126,6 +149,8 @@ class Loaded:
         core = self._open(self._folder, device, dtype, rounded)
         if self._include_prompt is not None:
             core.set_pooling_include_prompt(self._include_prompt)
+        if self._token_settings.truncation_side is not None:
+            core.tokenizer.set_truncation_side(self._token_settings.truncation_side)
         return core
 
     def _core_on(self, device: Any) -> EmbeddingModel:
@@ -140,7 +165,8 @@ class Loaded:
             core = self._elsewhere.get(name)
             if core is None:
                 core = self._like(name, self._dtype_choice, self._arguments.rounded_products)
-                self._elsewhere = {name: core}
+                self._elsewhere.clear()
+                self._elsewhere[name] = core
             return core
 
     # ------------------------------------------------------------------------------------------------------ life
@@ -154,7 +180,7 @@ class Loaded:
             >>> other.close()
         """
         with self._swap:
-            for core in (self._core, *self._elsewhere.values()):
+            for core in self._held.cores():
                 core.close()
             self._elsewhere.clear()
 
@@ -187,6 +213,8 @@ def restore(kind: type[Loaded], arguments: Arguments, settings: dict[str, Any]) 
         model._load(arguments)
         if settings["_include_prompt"] is not None:
             model._core.set_pooling_include_prompt(settings["_include_prompt"])
+        if settings["_token_settings"].truncation_side is not None:
+            model._core.tokenizer.set_truncation_side(settings["_token_settings"].truncation_side)
     except GrillyError as error:
         model._held.core = cast(EmbeddingModel, Unusable(error))
         model._arguments, model.device, model.dtype = arguments, str(arguments.device), str(arguments.dtype)

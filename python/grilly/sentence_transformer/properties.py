@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from grilly.errors import GrillyError, InvalidArgumentError
+from grilly.held import UNLIMITED
 from grilly.inputs import merge_prompts, positive
 from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.loaded import Loaded
 
 __all__ = ["Properties"]
-
-# The core's limit for a table of token vectors, which has none.
-UNLIMITED = 2**31 - 1
 
 
 class Properties(Loaded):
@@ -55,10 +53,7 @@ class Properties(Loaded):
     @max_seq_length.setter
     def max_seq_length(self, value: int | float) -> None:
         limit = UNLIMITED if value == math.inf else positive(value, "max_seq_length")
-        with self._swap:
-            for core in (self._core, *self._elsewhere.values()):
-                core.set_max_seq_length(limit)
-            self._limit = limit
+        self._held.set_limit(limit)
 
     def get_max_seq_length(self) -> int | float:
         """The same as `max_seq_length`.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import positive
 from grilly.sentence_transformer.arguments import Arguments
@@ -69,6 +70,7 @@ class Similar(Properties):
         return SIMILARITIES[self.similarity_fn_name][1](embeddings1, embeddings2)
 
 
+@closed("truncate_dim")
 class Settings(Similar):
     """A loaded model of one vector per text, with its settings."""
 
@@ -135,6 +137,6 @@ class Settings(Similar):
             >>> model.set_pooling_include_prompt(True)
         """
         with self._swap:
-            for core in (self._core, *self._elsewhere.values()):
+            for core in self._held.cores():
                 core.set_pooling_include_prompt(bool(include_prompt))
             self._include_prompt = bool(include_prompt)

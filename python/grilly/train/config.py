@@ -6,10 +6,12 @@ import json
 from dataclasses import asdict, dataclass
 
 from grilly import _core
+from grilly.closed import closed
 
 __all__ = ["TransformerConfig"]
 
 
+@closed()
 @dataclass(frozen=True)
 class TransformerConfig:
     """Sizes of a Pre-LN transformer that predicts the next token.

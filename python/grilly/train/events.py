@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from grilly.closed import closed
 from grilly.errors import CheckpointError, UnsupportedError
 from grilly.train.curve import METRICS, read_metrics
 
@@ -53,6 +54,7 @@ def _writer_class() -> Any:
     return None
 
 
+@closed()
 class Events:
     """The events of a run, in `tensorboard/` in its folder; `add` appends those of a step.
 

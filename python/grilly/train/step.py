@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from grilly.closed import closed
+
 __all__ = ["Step"]
 
 
+@closed()
 class Step(NamedTuple):
     """The numbers of one step.
 

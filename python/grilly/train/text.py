@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.train.arguments import as_bytes, as_integers, as_plain
 
 __all__ = ["TextModel"]
 
 
+@closed()
 class TextModel:
     """What a model does with texts: it encodes, decodes and continues them.
 

@@ -11,6 +11,7 @@ use tokenizers::processors::PostProcessorWrapper;
 use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
 use super::classes::{Around, Class, Model, mended};
+use super::decoding::Described;
 use super::frames::Frame;
 use super::guarded;
 use super::sentence_pieces::SentencePieces;
@@ -54,6 +55,8 @@ pub(super) struct Loaded {
     pub gives_segments: bool,
     /// Ids of the special tokens.
     pub special: HashSet<u32>,
+    /// What the files say beside the ids.
+    pub described: Described,
     /// The source file, for messages.
     pub path: PathBuf,
 }
@@ -134,6 +137,7 @@ pub(super) fn load(folder: &Path, lower_case: bool, arguments: &Map<String, Valu
         pad_id: specials.of("pad_token").and_then(id),
         gives_segments: settings.gives_segments()?,
         special: specials.all().filter_map(id).collect(),
+        described: Described::read(&settings, &specials, &tokenizer)?,
         tokenizer,
         path,
     })
@@ -149,6 +153,7 @@ pub(super) fn load_plain(folder: &Path) -> Result<(Loaded, Option<usize>)> {
         pad_id: None,
         gives_segments: false,
         special: HashSet::new(),
+        described: Described::default(),
         tokenizer,
         path,
     };

@@ -2,12 +2,16 @@
 
 use tokenizers::Tokenizer;
 use tokenizers::processors::PostProcessorWrapper;
+use tokenizers::processors::roberta::RobertaProcessing;
 use tokenizers::processors::template::{SpecialToken, TemplateProcessing};
 
-use super::classes::{Around, Class, Pair};
+use super::classes::{Around, Class, Model, Pair};
 use super::settings::Settings;
 use super::special::Specials;
-use crate::Result;
+use crate::{Error, Result};
+
+/// A token and its id.
+type Token = (String, u32);
 
 /// What is put around texts.
 #[derive(Clone, Copy)]
@@ -15,13 +19,29 @@ pub(super) struct Frame {
     name: &'static str,
     around: Around,
     pair: Pair,
+    /// Of a class whose offsets leave out spaces: whether a setting may say otherwise.
+    trims: Option<Trims>,
+}
+
+/// Whether the settings of a class say if the offsets of its tokens leave out spaces, or it always does so.
+#[derive(Clone, Copy, PartialEq)]
+enum Trims {
+    Always,
+    Asked,
 }
 
 impl Frame {
     /// That of a class; without one, what the flags select.
     pub fn of(class: Option<&'static Class>) -> Self {
-        let usual = Frame { name: "tokenizer", around: Around::Asked, pair: Pair::Begun };
-        class.map_or(usual, |class| Frame { name: class.name(), around: class.around, pair: class.pair })
+        let usual = Frame { name: "tokenizer", around: Around::Asked, pair: Pair::Begun, trims: None };
+        let Some(class) = class else { return usual };
+        let trims = match class.model {
+            _ if class.pair != Pair::Doubled || !matches!(class.around, Around::Roles(_)) => None,
+            Model::Words => Some(Trims::Always),
+            Model::Merged(_) => Some(Trims::Asked),
+            Model::Scored(_) => None,
+        };
+        Frame { name: class.name(), around: class.around, pair: class.pair, trims }
     }
 
     /// Whether the post-processor of tokenizer.json comes first.
@@ -53,28 +73,48 @@ impl Frame {
             }
             Around::Asking(role) => [None, asked(settings, specials, role)?],
         };
-        self.of_roles(tokenizer, roles, specials).map(Into::into).map_err(|problem| settings.fault(problem))
+        let asked = |key: &str, usual: bool| Ok::<_, Error>(settings.flag(key)?.unwrap_or(usual));
+        let trims = match self.trims {
+            None => None,
+            Some(Trims::Always) => Some((true, false)),
+            Some(Trims::Asked) => Some((asked("trim_offsets", true)?, asked("add_prefix_space", false)?)),
+        };
+        let tokens = self.tokens(tokenizer, roles, specials).map_err(|problem| settings.fault(problem))?;
+        match (trims, tokens) {
+            // The tokens of the template, too.
+            (Some((trims, prefix)), [Some(first), Some(last)]) => {
+                Ok(RobertaProcessing::new(last, first).trim_offsets(trims).add_prefix_space(prefix).into())
+            }
+            (_, tokens) => self.around(tokens).map(Into::into).map_err(|problem| settings.fault(problem)),
+        }
     }
 
-    /// A template that puts the tokens of two roles before and after each text, of segment 0 for a text alone; `None` for no
-    /// token.
-    fn of_roles(
+    /// The tokens of two roles, of which either may be none, and their ids.
+    fn tokens(
         self,
         tokenizer: &Tokenizer,
         [first, last]: [Option<&str>; 2],
         specials: &Specials,
-    ) -> Result<TemplateProcessing, String> {
+    ) -> Result<[Option<Token>; 2], String> {
         let numbers = if let Around::Numbered(_, ids) = self.around { ids.map(Some) } else { [None, None] };
-        let token = |place: &str, role: &str, number: Option<u32>| {
+        let token = |role: &str, number: Option<u32>| {
             let token = specials.of(role).ok_or_else(|| format!("{role} is null, but a {} needs it", self.name))?;
             let id = number.or_else(|| tokenizer.token_to_id(token));
-            let id = id.ok_or_else(|| format!("{role} {token:?} cannot be added"))?;
-            SpecialToken::new(place.to_owned(), vec![id], vec![token.to_owned()]).map_err(|e| e.to_string())
+            Ok::<_, String>((token.to_owned(), id.ok_or_else(|| format!("{role} {token:?} cannot be added"))?))
         };
-        let places = [("first", first), ("last", last)];
-        let [before, after] = places.map(|(place, role)| role.map_or("", |_| place));
-        let tokens = places.into_iter().zip(numbers);
-        let tokens = tokens.filter_map(|((place, role), number)| Some(token(place, role?, number)));
+        let [before, after] = numbers;
+        Ok([first.map(|role| token(role, before)).transpose()?, last.map(|role| token(role, after)).transpose()?])
+    }
+
+    /// A template that puts tokens before and after each text, of segment 0 for a text alone.
+    fn around(self, tokens: [Option<Token>; 2]) -> Result<TemplateProcessing, String> {
+        let [before, after] =
+            [("first", &tokens[0]), ("last", &tokens[1])].map(|(place, token)| token.as_ref().map_or("", |_| place));
+        let named = ["first", "last"].into_iter().zip(tokens);
+        let tokens = named.filter_map(|(place, token)| {
+            let (token, id) = token?;
+            Some(SpecialToken::new(place.to_owned(), vec![id], vec![token]).map_err(|e| e.to_string()))
+        });
         TemplateProcessing::builder()
             .try_single(format!("{before} $A {after}").trim())?
             .try_pair(self.pair.template(before, after).as_str())?

@@ -16,19 +16,20 @@ impl Tokenizer {
     pub fn encode_pairs(&self, pairs: &[[String; 2]], most: usize) -> Result<Vec<Tokens>> {
         let added = self.loaded.tokenizer.get_post_processor().map_or(0, |template| template.added_tokens(true));
         let room = room(most, added, "pair")?;
-        each(pairs, "pair", |pair| self.encode_pair(pair, room))
+        let side = self.truncation_side();
+        each(pairs, "pair", |pair| self.encode_pair(pair, room, side))
     }
 
     /// Tokens of one pair, at most `room` not counting special tokens.
-    fn encode_pair(&self, [first, second]: &[String; 2], room: usize) -> tokenizers::Result<Tokens> {
-        let mut ids = [self.plain_ids(first, room)?, self.plain_ids(second, room)?];
+    fn encode_pair(&self, [first, second]: &[String; 2], room: usize, side: Side) -> tokenizers::Result<Tokens> {
+        let mut ids = [self.plain_ids(first, room, side)?, self.plain_ids(second, room, side)?];
         // The longer text keeps one token more where both are long, so their whole lengths count.
         if room % 2 == 1 && ids.iter().all(|ids| ids.len() >= room) {
-            ids = [self.plain_ids(first, usize::MAX)?, self.plain_ids(second, usize::MAX)?];
+            ids = [self.plain_ids(first, usize::MAX, side)?, self.plain_ids(second, usize::MAX, side)?];
         }
         let lengths = kept([ids[0].len(), ids[1].len()], room);
         for (ids, length) in ids.iter_mut().zip(lengths) {
-            match self.loaded.truncation_side {
+            match side {
                 Side::Right => ids.truncate(length),
                 Side::Left => drop(ids.drain(..ids.len() - length)),
             }

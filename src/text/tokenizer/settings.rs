@@ -164,13 +164,21 @@ impl Settings {
         }
     }
 
-    /// Whether segments are passed to the model. False without a list of inputs and without a class of its own.
-    pub fn gives_segments(&self) -> Result<bool> {
+    /// Names of the model's inputs, of which `token_type_ids` are segments; without a list those of the class.
+    pub fn input_names(&self) -> Result<Vec<String>> {
         match self.values.get("model_input_names") {
-            None => Ok(self.class.is_some_and(|class| class.gives_segments)),
-            Some(Value::Array(names)) => Ok(names.iter().any(|name| name == "token_type_ids")),
+            None if self.class.is_some_and(|class| class.gives_segments) => {
+                Ok(["input_ids", "token_type_ids", "attention_mask"].map(str::to_owned).into())
+            }
+            None => Ok(["input_ids", "attention_mask"].map(str::to_owned).into()),
+            Some(Value::Array(names)) => Ok(names.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
             Some(_) => Err(self.fault("model_input_names is not a list".into())),
         }
+    }
+
+    /// Whether segments are passed to the model.
+    pub fn gives_segments(&self) -> Result<bool> {
+        Ok(self.input_names()?.iter().any(|name| name == "token_type_ids"))
     }
 
     /// The token of a role, or `default` if there is no setting; null means none. `of_text` makes a token of a setting

@@ -97,6 +97,16 @@ impl Specials {
         self.named.iter().find(|(known, _)| known == role).map(|(_, token)| token.content.as_str())
     }
 
+    /// The tokens by role.
+    pub fn roles(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.named.iter().map(|(role, token)| (role.as_str(), token.content.as_str()))
+    }
+
+    /// The tokens without a role.
+    pub fn extra(&self) -> impl Iterator<Item = &str> {
+        self.extra.iter().map(|token| token.content.as_str())
+    }
+
     /// Every special token, once per role.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.named.iter().map(|(_, token)| token).chain(&self.extra).map(|token| token.content.as_str())

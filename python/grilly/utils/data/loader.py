@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import whole
 from grilly.utils.data.samplers import BatchSampler, RandomSampler, SequentialSampler
@@ -41,6 +42,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     return list(batch)
 
 
+@closed("dataset", "batch_sampler", "num_workers", "collate_fn")
 class DataLoader:
     """Batches of a dataset; each pass over it gives all samples once.
 

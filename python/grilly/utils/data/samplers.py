@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import whole
 from grilly.functional.dropout import draw_seed
@@ -14,6 +15,7 @@ from grilly.functional.dropout import draw_seed
 __all__ = ["BatchSampler", "RandomSampler", "SequentialSampler"]
 
 
+@closed("data_source")
 class SequentialSampler:
     """The samples in their order.
 
@@ -38,6 +40,7 @@ class SequentialSampler:
         return len(self.data_source)
 
 
+@closed("data_source", "replacement", "generator")
 class RandomSampler:
     """The samples in a random order, another one in each pass.
 
@@ -85,6 +88,7 @@ class RandomSampler:
         return self.num_samples
 
 
+@closed("sampler", "batch_size", "drop_last")
 class BatchSampler:
     """Lists of `batch_size` numbers of another sampler.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grilly.closed import closed
 from grilly.errors import IndexOutOfRangeError
 from grilly.functional.checks import fraction, whole
 
@@ -16,6 +17,7 @@ __all__ = ["Compose", "Flatten", "Lambda", "Normalize", "OneHot", "RandomFlip", 
 Array = npt.NDArray[Any]
 
 
+@closed("transforms")
 class Compose:
     """Transforms one after the other.
 
@@ -39,6 +41,7 @@ class Compose:
         return x
 
 
+@closed("scale")
 class ToFloat32:
     """The numbers in float32, times a factor.
 
@@ -60,6 +63,7 @@ class ToFloat32:
         return np.asarray(x, np.float32) * np.float32(self.scale)
 
 
+@closed("mean", "std")
 class Normalize:
     """`(x - mean) / (std + 1e-8)`.
 
@@ -83,6 +87,7 @@ class Normalize:
         return found
 
 
+@closed("start_dim")
 class Flatten:
     """All axes from `start_dim` on as one.
 
@@ -105,6 +110,7 @@ class Flatten:
         return np.asarray(x).reshape(*axes, -1)
 
 
+@closed("std")
 class RandomNoise:
     """Normal noise added to a sample, from NumPy's global generator.
 
@@ -127,6 +133,7 @@ class RandomNoise:
         return found
 
 
+@closed("p")
 class RandomFlip:
     """The last axis in reverse order with probability `p`, from NumPy's global generator.
 
@@ -151,6 +158,7 @@ class RandomFlip:
         return np.flip(x, axis=-1).copy() if np.random.random() < self.p else np.asarray(x)
 
 
+@closed("num_classes")
 class OneHot:
     """A class as a row of zeros with a one in its place.
 
@@ -180,6 +188,7 @@ class OneHot:
         return row
 
 
+@closed("fn")
 class Lambda:
     """A function as a transform.
 

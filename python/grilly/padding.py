@@ -1,0 +1,160 @@
+"""How a call of a tokenizer truncates and pads: transformers' arguments and their rules."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grilly.closed import closed
+from grilly.errors import InvalidArgumentError, UnsupportedError
+from grilly.inputs import as_int, positive
+from grilly.token_limits import LARGE, TokenLimits, check_side
+
+__all__ = ["Shape", "filled", "shape_of"]
+
+PADDINGS = ("longest", "max_length", "do_not_pad")
+#: Tokens of each row or None for those of the longest, the number that these are a multiple of, side, token and id.
+Filled = tuple[int | None, int | None, str, str, int]
+TRUNCATIONS = ("longest_first", "only_first", "only_second", "do_not_truncate")
+
+
+@closed()
+@dataclass(frozen=True)
+class Shape:
+    """The lengths of the rows of a call."""
+
+    #: Maximum tokens, tokens in common with the part before, what is shortened; None for whole texts.
+    limit: tuple[int, int, str] | None
+    filled: Filled | None
+
+
+def one_of(value: Any, name: str, choices: tuple[str, ...], usual: str) -> str:
+    """The choice that a bool or a name stands for: True for the first, False and None for the last."""
+    value = getattr(value, "value", value)  # transformers' enumerations
+    if value in (None, False):
+        return choices[-1]
+    if value is True:
+        return usual
+    if value not in choices:
+        raise InvalidArgumentError(f"{name} is {value!r}, expected True, False or one of {', '.join(choices)}")
+    return str(value)
+
+
+def shape_of(
+    tokenizer: TokenLimits,
+    *,
+    padding: Any = False,
+    truncation: Any = None,
+    max_length: Any = None,
+    stride: Any = 0,
+    pad_to_multiple_of: Any = None,
+    padding_side: Any = None,
+) -> Shape:
+    """The lengths that a call asks for: without arguments whole texts, and rows of different lengths.
+
+    A `max_length` alone truncates. Without one, `model_max_length` is the limit; a tokenizer without a limit neither
+    truncates nor pads to it.
+
+    Raises:
+        InvalidArgumentError: A value that is not known, or sizes that do not go together.
+        UnsupportedError: Rows are to be padded, and the tokenizer has no padding token.
+
+    Source: transformers' `PreTrainedTokenizerBase._get_padding_truncation_strategies`, version 5.24.
+
+    Example:
+        >>> from grilly.padding import shape_of
+        >>> shape_of(model.tokenizer, max_length=8)
+        Shape(limit=(8, 0, 'longest_first'), filled=None)
+    """
+    pads = one_of(padding, "padding", PADDINGS, "longest")
+    cuts = one_of(truncation, "truncation", TRUNCATIONS, "longest_first")
+    most = None if max_length is None else as_int(max_length, "max_length")
+    multiple = None if pad_to_multiple_of is None else positive(pad_to_multiple_of, "pad_to_multiple_of")
+    overlap = as_int(stride, "stride")
+    if (most is not None and most < 0) or overlap < 0:
+        raise InvalidArgumentError(f"max_length is {most} and stride {overlap}, expected at least 0")
+    if most is not None and padding is False and truncation is None:
+        cuts = "longest_first"
+    if most is not None and padding is True and cuts == "do_not_truncate":
+        warnings.warn(
+            "max_length has no effect with padding=True and without truncation; padding='max_length' pads to it",
+            stacklevel=4,
+        )
+    if most is None and tokenizer.model_max_length <= LARGE:
+        most = tokenizer.model_max_length
+    elif most is None:
+        cuts, pads = "do_not_truncate", "do_not_pad" if pads == "max_length" else pads
+    limit = None if cuts == "do_not_truncate" or most is None else (most, overlap, cuts)
+    if pads == "do_not_pad":
+        return Shape(limit, None)
+    token, number = tokenizer.pad_token, tokenizer.pad_token_id
+    if token is None or number is None:
+        raise UnsupportedError(
+            "the tokenizer has no padding token; tokenizer.pad_token = tokenizer.eos_token, or another token, sets one"
+        )
+    if limit is not None and multiple is not None and limit[0] % multiple:
+        raise InvalidArgumentError(f"max_length is {limit[0]}, expected a multiple of pad_to_multiple_of={multiple}")
+    side = tokenizer.padding_side if padding_side is None else check_side(padding_side, "padding_side")
+    return Shape(limit, (most if pads == "max_length" else None, multiple, side, token, number))
+
+
+def filled(given: Any, shape: Filled | None, masked: bool) -> tuple[dict[str, Any], str | None]:
+    """Columns of encoded texts with rows of equal length, and the kind of their arrays, if they were arrays or tensors.
+
+    Raises:
+        InvalidArgumentError: There are no `input_ids`, or columns have different numbers of rows.
+    """
+    if isinstance(given, list | tuple):
+        if not given or not all(isinstance(item, Mapping) for item in given):
+            raise InvalidArgumentError("there are no texts to pad, expected a dict with input_ids or a list of such")
+        given = {name: [item[name] for item in given] for name in given[0]}
+    if not isinstance(given, Mapping) or "input_ids" not in given:
+        raise InvalidArgumentError("there are no input_ids to pad, expected what a call of the tokenizer returns")
+    columns = {name: as_rows(column) for name, column in given.items()}
+    kind = next((kind for _, kind in columns.values() if kind is not None), None)
+    values = {name: rows for name, (rows, _) in columns.items()}
+    rows = values["input_ids"]
+    if len(rows) == 0:
+        return {**values, "attention_mask": []} if masked else values, kind
+    if not isinstance(rows[0], list | tuple):
+        return filled_row(values, shape, masked, len(rows)), kind
+    if any(not isinstance(column, list | tuple) or len(column) != len(rows) for column in values.values()):
+        raise InvalidArgumentError(f"the columns have different numbers of rows, expected {len(rows)} in each")
+    longest = max(len(row) for row in rows)
+    made = [
+        filled_row({name: column[place] for name, column in values.items()}, shape, masked, longest)
+        for place in range(len(rows))
+    ]
+    return {name: [row[name] for row in made] for name in made[0]}, kind
+
+
+def filled_row(row: dict[str, Any], shape: Filled | None, masked: bool, longest: int) -> dict[str, Any]:
+    """One row of each column, padded."""
+    count = len(row["input_ids"])
+    row = row | ({"attention_mask": [1] * count} if masked and "attention_mask" not in row else {})
+    if shape is None:
+        return row
+    length, multiple, side, _, number = shape
+    target = longest if length is None else length
+    target += -target % (multiple or 1)
+    fillers = {"input_ids": number, "token_type_ids": 0, "special_tokens_mask": 1} | (
+        {"attention_mask": 0} if masked else {}
+    )
+    for name, filler in fillers.items():
+        if name in row:
+            rest = [filler] * (target - count)
+            row[name] = [*rest, *row[name]] if side == "left" else [*row[name], *rest]
+    return row
+
+
+def as_rows(column: Any) -> tuple[Any, str | None]:
+    """A column as lists, and `"np"` or `"pt"` if it was an array or a tensor, or a list of these."""
+    first = column[0] if isinstance(column, list | tuple) and column else column
+    if not hasattr(first, "tolist"):
+        return column, None
+    kind = "np" if isinstance(first, np.ndarray | np.generic) else "pt"
+    return (column.tolist() if hasattr(column, "tolist") else [row.tolist() for row in column]), kind

@@ -1,0 +1,227 @@
+"""The tokens of a model's tokenizer: ids and special tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from grilly import _core
+from grilly.closed import closed
+from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.held import Held
+from grilly.inputs import as_int, need_type
+
+__all__ = ["Vocabulary", "as_ids"]
+
+# Roles of special tokens, in the reference's order.
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+
+def of_role(role: str) -> property:
+    """The token of a role, or None."""
+    return property(lambda self: self._roles().get(role), doc=f"The `{role}`, or None.")
+
+
+def id_of_role(role: str) -> property:
+    """The id of the token of a role, or None."""
+    return property(lambda self: self._id(self._roles().get(role)), doc=f"The id of the `{role}`, or None.")
+
+
+@closed()
+class Vocabulary:
+    """The vocabulary of a tokenizer, with the names and results of transformers' tokenizers."""
+
+    bos_token, bos_token_id = of_role("bos_token"), id_of_role("bos_token")
+    eos_token, eos_token_id = of_role("eos_token"), id_of_role("eos_token")
+    unk_token, unk_token_id = of_role("unk_token"), id_of_role("unk_token")
+    sep_token, sep_token_id = of_role("sep_token"), id_of_role("sep_token")
+    cls_token, cls_token_id = of_role("cls_token"), id_of_role("cls_token")
+    mask_token, mask_token_id = of_role("mask_token"), id_of_role("mask_token")
+    pad_token_type_id = property(lambda self: 0, doc="The segment of padding: 0.")
+    is_fast = property(lambda self: True, doc="True: the tokenizers library computes the tokens.")
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+
+    @property
+    def _inner(self) -> _core.Tokenizer:
+        return self._held.core.tokenizer
+
+    # -------------------------------------------------------------------------------------------------- special tokens
+
+    def _roles(self) -> dict[str, str]:
+        """Special tokens by role."""
+        found = dict(self._inner.described()[0])
+        if self._held.settings.pad_token is not None:
+            found["pad_token"] = self._held.settings.pad_token
+        return {role: found[role] for role in dict.fromkeys([*ROLES, *found]) if role in found}
+
+    def _id(self, token: str | None) -> int | None:
+        return None if token is None else self._ids([token])[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            role = name.removesuffix("_id")
+            roles = self._roles()
+            if role in roles:
+                return roles[role] if name == role else self._id(roles[role])
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def pad_token(self) -> str | None:
+        """The padding token, or None; may be set to another token of the vocabulary."""
+        return self._roles().get("pad_token")
+
+    @pad_token.setter
+    def pad_token(self, value: str) -> None:
+        need_type(value, str, "pad_token", "str")
+        if self._inner.ids_of([value]) == [None]:
+            raise InvalidArgumentError(f"pad_token is {value!r}, expected a token of the vocabulary")
+        self._held.settings.pad_token = value
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """The id of the padding token, or None; may be set."""
+        return self._id(self.pad_token)
+
+    @pad_token_id.setter
+    def pad_token_id(self, value: int) -> None:
+        token = self.convert_ids_to_tokens(as_int(value, "pad_token_id"))
+        if token is None:
+            raise InvalidArgumentError(f"pad_token_id is {value}, expected the id of a token")
+        self.pad_token = token
+
+    @property
+    def special_tokens_map(self) -> dict[str, str]:
+        """Special tokens by role."""
+        return self._roles()
+
+    @property
+    def extra_special_tokens(self) -> list[str]:
+        """Special tokens without a role."""
+        return self._inner.described()[1]
+
+    @property
+    def extra_special_tokens_ids(self) -> list[int | None]:
+        """Ids of the special tokens without a role."""
+        return self._ids(self.extra_special_tokens)
+
+    @property
+    def all_special_tokens(self) -> list[str]:
+        """Every special token once, those with a role first."""
+        return list(dict.fromkeys([*self._roles().values(), *self.extra_special_tokens]))
+
+    @property
+    def all_special_ids(self) -> list[int | None]:
+        """Ids of `all_special_tokens`."""
+        return self._ids(self.all_special_tokens)
+
+    def num_special_tokens_to_add(self, pair: bool = False) -> int:
+        """Special tokens around a text, or those of a pair.
+
+        Example:
+            >>> model.tokenizer.num_special_tokens_to_add(), model.tokenizer.num_special_tokens_to_add(pair=True)
+            (2, 3)
+        """
+        return self._inner.around(pair)
+
+    def get_special_tokens_mask(
+        self, token_ids_0: Any, token_ids_1: Any = None, already_has_special_tokens: bool = False
+    ) -> list[int]:
+        """1 for each id that is a special token, else 0; of ids with their special tokens only, as in the reference.
+
+        Example:
+            >>> model.tokenizer.get_special_tokens_mask([101, 7592, 102], already_has_special_tokens=True)
+            [1, 0, 1]
+        """
+        if not already_has_special_tokens or token_ids_1 is not None:
+            raise InvalidArgumentError(
+                "expected one list of ids with its special tokens, and already_has_special_tokens=True; "
+                "tokenizer(text, return_special_tokens_mask=True) gives the mask of a text"
+            )
+        special = set(self.all_special_ids)
+        return [int(number in special) for number in as_ids(token_ids_0, "token_ids_0")]
+
+    # ------------------------------------------------------------------------------------------------------ vocabulary
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens without those added to the model's pieces; `len(tokenizer)` counts all."""
+        return self._inner.size(False)
+
+    def __len__(self) -> int:
+        return self._inner.size(True)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def get_vocab(self) -> dict[str, int]:
+        """Every token with its id.
+
+        Example:
+            >>> model.tokenizer.get_vocab()["[SEP]"]
+            102
+        """
+        return self._inner.vocabulary()
+
+    @property
+    def vocab(self) -> dict[str, int]:
+        """The same as `get_vocab()`."""
+        return self.get_vocab()
+
+    def get_added_vocab(self) -> dict[str, int]:
+        """Tokens that were added to the model's pieces, with their ids.
+
+        Example:
+            >>> model.tokenizer.get_added_vocab()["[PAD]"]
+            0
+        """
+        return {token: number for number, token in self._inner.added()}
+
+    @property
+    def added_tokens_encoder(self) -> dict[str, int]:
+        """The same as `get_added_vocab()`."""
+        return self.get_added_vocab()
+
+    def convert_tokens_to_ids(self, tokens: Any) -> Any:
+        """The id of a token, or a list of ids of a list of tokens; that of the unknown token for others.
+
+        Example:
+            >>> model.tokenizer.convert_tokens_to_ids(["hello", "hellohello"])
+            [7592, 100]
+        """
+        return self._ids([tokens])[0] if isinstance(tokens, str) else self._ids(list(tokens))
+
+    def _ids(self, tokens: list[str]) -> list[int | None]:
+        found = self._inner.ids_of(tokens)
+        if None not in found:
+            return found
+        unknown = self._roles().get("unk_token")
+        unknown_id = None if unknown is None else self._inner.ids_of([unknown])[0]
+        return [unknown_id if number is None else number for number in found]
+
+    def convert_ids_to_tokens(self, ids: Any, skip_special_tokens: bool = False) -> Any:
+        """The token of an id, or a list of tokens of ids; None for an id that no token has.
+
+        Example:
+            >>> model.tokenizer.convert_ids_to_tokens([101, 7592, 102], skip_special_tokens=True)
+            ['hello']
+        """
+        numbers = as_ids(ids, "ids")
+        if isinstance(ids, int):
+            return self._held.core.tokens_of(numbers)[0]
+        left_out = set(self.all_special_ids) if skip_special_tokens else set()
+        return self._held.core.tokens_of([number for number in numbers if number not in left_out])
+
+
+def as_ids(ids: Any, name: str) -> list[int]:
+    """An id, or a list, an array or a tensor of ids, as a list."""
+    given = ids.tolist() if hasattr(ids, "tolist") else ids
+    given = [given] if isinstance(given, int) else given
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidTypeError(f"{name} is of type {type(ids).__name__}, expected ids")
+    numbers = [as_int(number, f"{name}[{place}]") for place, number in enumerate(given)]
+    for place, number in enumerate(numbers):
+        if not 0 <= number < 2**32:
+            raise InvalidArgumentError(f"{name}[{place}] is {number}, expected an id of at least 0")
+    return numbers
