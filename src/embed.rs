@@ -29,7 +29,7 @@ use crate::model::heads::{Class, Modules};
 use crate::model::routes::{Listing, Row};
 use crate::model::spec::EncoderSpec;
 use crate::model::task_head::TaskHead;
-use crate::ops::Levels;
+use crate::ops::{Levels, PoolMode};
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 pub use decode::DecodeOptions;
@@ -63,6 +63,8 @@ pub struct LoadOptions {
     pub arguments: Arguments,
     /// Integers to which the matrices of the layers' products are rounded, where the model does not say so itself.
     pub rounded_products: Option<Levels>,
+    /// What Pooling modules compute in place of their own modes; not empty.
+    pub pooling: Option<Vec<PoolMode>>,
 }
 
 impl Default for LoadOptions {
@@ -78,6 +80,7 @@ impl Default for LoadOptions {
             float32_products: None,
             arguments: Arguments::default(),
             rounded_products: None,
+            pooling: None,
         }
     }
 }

@@ -24,6 +24,7 @@ class EmbeddingModel:
         float32_products: str | None = None,
         default_dtype: str | None = None,
         rounded_products: str | None = None,
+        pooling: list[str] | None = None,
         arguments: str | None = None,
     ) -> EmbeddingModel: ...
     def encode(
@@ -97,6 +98,8 @@ class EmbeddingModel:
     ) -> tuple[list[tuple[str, str]], str | None, str | None, int | None, str | None, int | None]: ...
     @property
     def modules(self) -> list[tuple[str, str]]: ...
+    @property
+    def module_settings(self) -> str: ...
     @property
     def plan_text(self) -> str: ...
     @property

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from grilly.closed import closed
-from grilly.errors import InvalidArgumentError, InvalidTypeError
-from grilly.inputs import as_pairs, check_options, positive
+from grilly.errors import GrillyError, InvalidArgumentError, InvalidTypeError
+from grilly.inputs import as_int, as_pairs, check_options, positive
 from grilly.outputs import to_tensor
-from grilly.scores import Activation, activation_of, apply_activation, identity, sigmoid, softmax
-from grilly.sentence_transformer.aliases import texts_by_any_name
+from grilly.scores import Activation, apply_activation, softmax
+from grilly.scoring import Scoring, without_labels
+from grilly.sentence_transformer.aliases import older_keywords, texts_by_any_name
 from grilly.sentence_transformer.arguments import Arguments
-from grilly.sentence_transformer.calls import Calls, progress
+from grilly.sentence_transformer.calls import progress
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import TENSORS, TRAINING, refuse
 
 __all__ = ["CrossEncoder"]
 
-logger = logging.getLogger("grilly")
-
 Pair = Sequence[str]
 
 
 @closed("activation_fn")
-class CrossEncoder(Calls, Moving):
+class CrossEncoder(Scoring, Moving):
     """A model that scores pairs of texts, with the interface of `sentence_transformers.CrossEncoder`, without torch.
 
     A pair is tokenized in the tokenizer's template of two texts; a pair over the limit loses tokens of its longer text.
@@ -46,9 +44,11 @@ class CrossEncoder(Calls, Moving):
         max_length: Maximum tokens per pair; default: the model's own.
         activation_fn: A function of logits `(N, L)`, arrays or torch's tensors. Default: the one in the model's
             configuration, else the sigmoid for one label and the identity for several.
+        keep_in_fp32_modules: Paths of linear layers that compute in float32; see `set_keep_in_fp32_modules`.
 
     Attributes:
         activation_fn: The function of the logits; may be changed.
+        keep_in_fp32_modules: The argument, as a list.
         model_name: The name as it was given; also `device`, `dtype`, `prompts`, `default_prompt_name`, `tokenizer` and
             `config`, as for `SentenceTransformer`.
 
@@ -59,7 +59,9 @@ class CrossEncoder(Calls, Moving):
             that is not known.
         InvalidArgumentError: `num_labels` is not the model's number of labels.
 
-    Other errors are those of `SentenceTransformer`. The object is a context manager, like that one.
+    Other errors are those of `SentenceTransformer`. The object is a context manager, like that one. The keywords of
+    former versions that 6.2 accepts are accepted, with a warning in the log, here and in the methods: `automodel_args`,
+    `tokenizer_args`, `default_activation_function`, `classifier_dropout`, `activation_fct`, `num_workers` and others.
 
     Source: `sentence_transformers.CrossEncoder`, version 6.2.
 
@@ -73,8 +75,8 @@ class CrossEncoder(Calls, Moving):
     kind = "CrossEncoder"
     default_huggingface_organization = "cross-encoder"
     usual_prompts: ClassVar[tuple[str, ...]] = ()
-    kept = (*Calls.kept, "activation_fn")
 
+    @older_keywords("CrossEncoder")
     def __init__(
         self,
         model_name_or_path: str | os.PathLike[str] | None = None,
@@ -96,7 +98,7 @@ class CrossEncoder(Calls, Moving):
         num_labels: int | None = None,
         max_length: int | None = None,
         activation_fn: Activation | None = None,
-        tokenizer_kwargs: dict[str, Any] | None = None,
+        keep_in_fp32_modules: list[str] | None = None,
         dtype: Any = None,
         num_threads: int | None = None,
         memory_limit: int | None = None,
@@ -112,68 +114,15 @@ class CrossEncoder(Calls, Moving):
             raise InvalidArgumentError(
                 f"num_labels is {labels}, but the head of the model has {self.num_labels}; leave the argument out"
             )
-        self.activation_fn: Activation = activation_fn or self.get_default_activation_fn()
+        self.activation_fn = activation_fn or self.get_default_activation_fn()
         self._say(f"backend={backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
+        try:
+            self.set_keep_in_fp32_modules([] if keep_in_fp32_modules is None else keep_in_fp32_modules)
+        except GrillyError:
+            self.close()
+            raise
 
-    def get_default_activation_fn(self) -> Activation:
-        """The function in the model's configuration; else the sigmoid for one label, the identity for several.
-
-        Searched are `activation_fn` of config_sentence_transformers.json, and `sentence_transformers.activation_fn` and
-        `sbert_ce_default_activation_function` of config.json. A class outside torch is left out with a warning.
-
-        Example:
-            >>> ranker_model.get_default_activation_fn().__name__
-            'sigmoid'
-        """
-        own = self.config.get("sentence_transformers")
-        named = {
-            "config_sentence_transformers.json: activation_fn": self._core.configured[4],
-            "config.json: sentence_transformers.activation_fn": (
-                own.get("activation_fn") if isinstance(own, Mapping) else None
-            ),
-            "config.json: sbert_ce_default_activation_function": self.config.get(
-                "sbert_ce_default_activation_function"
-            ),
-        }
-        for where, path in named.items():
-            if isinstance(path, str) and path.startswith("torch."):
-                return activation_of(path, where)
-            if path is not None:
-                logger.warning("%s: %s is %r, not a class of torch; it is left out", self.model_name, where, path)
-        return sigmoid if self.num_labels == 1 else identity
-
-    @property
-    def num_labels(self) -> int:
-        """Scores per pair."""
-        return self._core.dimension
-
-    @property
-    def max_length(self) -> int | float:
-        """The older name of `max_seq_length`."""
-        return self.max_seq_length
-
-    @max_length.setter
-    def max_length(self, value: int) -> None:
-        self.max_seq_length = value
-
-    @property
-    def default_activation_function(self) -> Activation:
-        """The older name of `activation_fn`."""
-        return self.activation_fn
-
-    def is_singular_input(self, inputs: Any) -> bool:
-        """Whether `inputs` is one pair, or one text, whose scores have no axis for pairs.
-
-        Example:
-            >>> ranker_model.is_singular_input(["a", "b"]), ranker_model.is_singular_input([["a", "b"]])
-            (True, False)
-        """
-        if isinstance(inputs, np.ndarray):
-            return inputs.size > 0 and inputs.ndim < 2
-        if isinstance(inputs, list | tuple):
-            return len(inputs) > 0 and not isinstance(inputs[0], list | tuple)
-        return isinstance(inputs, str)
-
+    @older_keywords("CrossEncoder.predict")
     @texts_by_any_name
     def predict(
         self,
@@ -255,6 +204,7 @@ class CrossEncoder(Calls, Moving):
             result = list(scores)
         return result[0] if single else result
 
+    @older_keywords("CrossEncoder.rank")
     def rank(
         self,
         query: str,
@@ -275,7 +225,7 @@ class CrossEncoder(Calls, Moving):
         Args:
             query: The first text of every pair.
             documents: The second texts.
-            top_k: Documents to return; default: all.
+            top_k: Documents to return; default: all. A negative number leaves out so many of the last.
             return_documents: Whether to return the texts, too.
             prompt_name: As for `predict`, like the arguments after it.
 
@@ -284,6 +234,7 @@ class CrossEncoder(Calls, Moving):
 
         Raises:
             InvalidArgumentError: The model has several labels.
+            InvalidTypeError: `top_k` is not a whole number.
 
         Source: `sentence_transformers.CrossEncoder.rank`, version 6.2.
 
@@ -296,6 +247,7 @@ class CrossEncoder(Calls, Moving):
             raise InvalidArgumentError(
                 f"rank() needs one score per pair, this model has {self.num_labels}; use predict()"
             )
+        most = None if top_k is None else as_int(top_k, "top_k")
         given = list(documents)
         scores = self.predict(
             [(query, document) for document in given], prompt_name, prompt, batch_size, show_progress_bar,
@@ -306,7 +258,7 @@ class CrossEncoder(Calls, Moving):
             for place, score in enumerate(scores.tolist())
         ]
         found.sort(key=lambda row: row["score"], reverse=True)
-        return found[:top_k]
+        return found[:most]
 
 
 refuse(
@@ -314,16 +266,6 @@ refuse(
     dict.fromkeys(("save", "save_pretrained"), "the files are those of the model's folder: copy it")
     | {
         "model": TENSORS,
-        "set_keep_in_fp32_modules": "heads compute in float32 whatever the type of the model: leave the call out",
         "smart_batching_collate_text_only": TRAINING,
     },
 )
-
-
-def without_labels(config_kwargs: Any, num_labels: int | None) -> tuple[Any, int | None]:
-    """Arguments for the configuration without those that a head has, and the number of labels that the caller wants."""
-    if not isinstance(config_kwargs, Mapping):
-        return config_kwargs, None if num_labels is None else positive(num_labels, "num_labels")
-    rest = {key: value for key, value in config_kwargs.items() if key not in ("num_labels", "classifier_dropout")}
-    labels = config_kwargs.get("num_labels") if num_labels is None else num_labels
-    return rest, None if labels is None else positive(labels, "num_labels")

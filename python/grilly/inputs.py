@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.place import Place
 
 Value = TypeVar("Value")
 DTYPES = ("float32", "float16", "bfloat16", "int8")
@@ -100,6 +101,13 @@ def check_dtype(dtype: Any, name: str = "dtype") -> str:
     raise InvalidArgumentError(f"{name} is {text!r}, expected one of {', '.join(DTYPES)}, or 'auto'")
 
 
+def is_dtype(value: Any) -> bool:
+    """Whether `value` names an element type rather than a device."""
+    if isinstance(value, str):
+        return value in DTYPES
+    return isinstance(value, type) or (hasattr(value, "itemsize") and not hasattr(value, "shape"))
+
+
 def check_options(method: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
     """Accepts sentence-transformers' keywords `task` and empty `processing_kwargs`, and those `known` to the model."""
     for name, value in options.items():
@@ -132,9 +140,14 @@ def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> s
 
 
 def device_name(device: Any, name: str = "device") -> str:
-    """`"cpu"`, `"vulkan"` or `"vulkan:N"` for a device name of this package or torch; None is the best GPU."""
+    """`"cpu"`, `"vulkan"` or `"vulkan:N"` for a device name of this package or torch; None is the best GPU.
+
+    A model's `device` stands for the one that it was asked to run on.
+    """
     if device is None:
         return "vulkan"
+    if isinstance(device, Place):
+        return device.requested
     if isinstance(device, int) and not isinstance(device, bool):
         device = f"vulkan:{device}"
     elif not isinstance(device, str) and hasattr(device, "type") and hasattr(device, "index"):

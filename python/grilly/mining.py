@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly.inputs import positive
+from grilly.inputs import as_int, positive
 from grilly.retrieval import Score, chunks, largest, matrix, products, rows_of
 from grilly.similarity import cos_sim, floats, unit
 from grilly.tensors import as_array
@@ -96,7 +96,7 @@ def paraphrase_mining_embeddings(
         [[1.0, 0, 2], [0.0, 0, 1]]
     """
     rows = rows_of(embeddings)
-    top_k, max_pairs = positive(top_k, "top_k"), positive(max_pairs, "max_pairs")
+    top_k, max_pairs = as_int(top_k, "top_k") and positive(top_k, "top_k"), positive(max_pairs, "max_pairs")
     heap: list[tuple[float, int, int]] = []  # the lowest score on top
     held: set[tuple[int, int]] = set()
     least = float("-inf")

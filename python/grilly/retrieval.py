@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.inputs import positive
+from grilly.inputs import as_int, positive
 from grilly.similarity import cos_sim, floats, unit
+from grilly.sparse import SparseRows, is_sparse
 from grilly.tensors import as_array, holds_tensors
 
 __all__ = ["Score", "chunks", "information_retrieval", "largest", "matrix", "products", "rows_of", "semantic_search"]
@@ -34,18 +36,18 @@ def semantic_search(
     order; in sentence-transformers torch determines their order.
 
     Args:
-        query_embeddings: `(N, D)` or `(D,)`; an array, a torch tensor, or a list of either.
+        query_embeddings: `(N, D)` or `(D,)`; an array, a torch tensor, also a sparse one, `SparseRows`, or a list.
         corpus_embeddings: `(M, D)`, likewise.
         query_chunk_size: Queries compared at a time.
         corpus_chunk_size: Rows of the corpus compared at a time.
-        top_k: Maximum rows returned per query.
+        top_k: Maximum rows returned per query; 0 gives empty lists.
         score_function: Of two matrices; default: cosine. It is called with chunks of the input.
 
     Returns:
         A list for each query, of dicts with `corpus_id` and `score`, the highest score first.
 
     Raises:
-        InvalidArgumentError: Incompatible shapes, or a size below 1.
+        InvalidArgumentError: Incompatible shapes, a size below 1, a negative `top_k`.
 
     Source: `sentence_transformers.util.semantic_search`, version 6.2.
 
@@ -57,10 +59,11 @@ def semantic_search(
     """
     queries, corpus = rows_of(query_embeddings), rows_of(corpus_embeddings)
     if queries.ndim == 1:
-        queries = queries[None, :]
-    top_k = positive(top_k, "top_k")
+        sparse = isinstance(queries, SparseRows)
+        queries = queries.matrix() if sparse else queries.unsqueeze(0) if holds_tensors(queries) else queries[None]
+    top_k = as_int(top_k, "top_k") and positive(top_k, "top_k")
     found: list[list[tuple[float, int]]] = [[] for _ in range(len(queries))]  # best first
-    own = score_function is cos_sim
+    own = score_function is cos_sim and not is_sparse(queries) and not is_sparse(corpus)
     for start, chunk in chunks(corpus, positive(corpus_chunk_size, "corpus_chunk_size")):
         chunk = unit(floats(as_array(chunk))) if own else chunk
         for first, part in chunks(queries, positive(query_chunk_size, "query_chunk_size")):
@@ -107,7 +110,12 @@ def information_retrieval(*arguments: Any, **options: Any) -> list[list[dict[str
 
 
 def rows_of(embeddings: Any) -> Any:
-    """Embeddings as one array or tensor; a list of either is stacked."""
+    """Embeddings as one array or tensor, or as `SparseRows`; a list of either is stacked."""
+    if is_sparse(embeddings) and isinstance(embeddings, list | tuple):
+        rows = SparseRows.from_any(embeddings)
+        return rows.to_torch() if holds_tensors(embeddings) else rows
+    if isinstance(embeddings, SparseRows):
+        return embeddings
     if holds_tensors(embeddings) and not isinstance(embeddings, list | tuple):
         return embeddings
     values = as_array(embeddings)
@@ -120,7 +128,11 @@ def rows_of(embeddings: Any) -> Any:
 def chunks(rows: Any, size: int) -> Iterator[tuple[int, Any]]:
     """`size` rows at a time, with the number of the first."""
     for start in range(0, len(rows), size):
-        yield start, rows[start : start + size]
+        if holds_tensors(rows) and rows.is_sparse:  # torch cuts no slices of these
+            places = sys.modules["torch"].arange(start, min(start + size, len(rows)))
+            yield start, rows.index_select(0, places)
+        else:
+            yield start, rows[start : start + size]
 
 
 def products(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:

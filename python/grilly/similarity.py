@@ -1,4 +1,7 @@
-"""Similarity of embeddings: the four functions of sentence-transformers, in NumPy; tensors give tensors."""
+"""Similarity of embeddings: the four functions of sentence-transformers, in NumPy; tensors give tensors.
+
+Sparse rows and sparse tensors count with their zeros.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
+from grilly.sparse_blocks import every_row_with_every_row, row_with_row
 from grilly.tensors import takes_tensors
 
 __all__ = [
@@ -29,6 +33,7 @@ Similarity = Callable[[npt.ArrayLike, npt.ArrayLike], Array]
 BLOCK = 1 << 21
 
 
+@every_row_with_every_row
 @takes_tensors
 def cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Cosine of the angle between every `a[i]` and every `b[j]`: `a.b / (max(|a|, 1e-12) max(|b|, 1e-12))`.
@@ -44,6 +49,7 @@ def cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray(unit(a) @ unit(b).T)
 
 
+@every_row_with_every_row
 @takes_tensors
 def dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Dot product of every `a[i]` with every `b[j]`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
@@ -57,6 +63,7 @@ def dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray(a @ b.T)
 
 
+@every_row_with_every_row
 @takes_tensors
 def euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sqrt(sum (a[i] - b[j])^2)`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
@@ -69,6 +76,7 @@ def euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return distances(*matrices(a, b), lambda difference: np.sqrt(np.square(difference).sum(axis=-1)))
 
 
+@every_row_with_every_row
 @takes_tensors
 def manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sum |a[i] - b[j]|`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
@@ -81,6 +89,7 @@ def manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return distances(*matrices(a, b), lambda difference: np.abs(difference).sum(axis=-1))
 
 
+@row_with_row
 @takes_tensors
 def pairwise_cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Cosine of the angle between `a[i]` and `b[i]`: `(N, D)`, `(N, D)` give `(N,)`.
@@ -94,6 +103,7 @@ def pairwise_cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray((unit(a) * unit(b)).sum(axis=-1))
 
 
+@row_with_row
 @takes_tensors
 def pairwise_dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Dot product of `a[i]` with `b[i]`: `(N, D)`, `(N, D)` give `(N,)`.
@@ -107,6 +117,7 @@ def pairwise_dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray((a * b).sum(axis=-1))
 
 
+@row_with_row
 @takes_tensors
 def pairwise_euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sqrt(sum (a[i] - b[i])^2)`: `(N, D)`, `(N, D)` give `(N,)`.
@@ -120,6 +131,7 @@ def pairwise_euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray(-np.sqrt(np.square(a - b).sum(axis=-1)))
 
 
+@row_with_row
 @takes_tensors
 def pairwise_manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sum |a[i] - b[i]|`: `(N, D)`, `(N, D)` give `(N,)`.

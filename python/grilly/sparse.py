@@ -11,26 +11,29 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.closed import closed
-from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_int
 from grilly.outputs import to_tensor
+from grilly.sparse_products import Products
+from grilly.sparse_tensors import Numbers
 from grilly.tensors import as_array
 
-__all__ = ["SparseRows", "as_dense", "most_active"]
+__all__ = ["SparseRows", "as_dense", "is_sparse", "most_active"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
 
 @closed()
-@dataclass(frozen=True, eq=False)
-class SparseRows:
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseRows(Products):
     """A matrix `(N, D)`, or a vector `(D,)`, of which only the numbers other than zero are stored, row after row.
 
     Row i has the numbers `values[starts[i]:starts[i + 1]]` in the columns `columns[starts[i]:starts[i + 1]]`, which
-    rise. `scipy.sparse.csr_array((rows.values, rows.columns, rows.starts), rows.shape)` makes SciPy's matrix of one.
+    rise. `tocsr()` makes SciPy's matrix of one, `toarray()` an array and `to_torch()` a tensor. What code for sparse
+    tensors calls is here, too: `coalesce()`, `indices()`, `values()`, `to_dense()`, `size()`, `cpu()`, `@`, `T`.
 
     Attributes:
-        values: float32 or float16 `(K,)`, none of them zero.
+        values: float32 or float16 `(K,)`, none of them zero; also as a method, `values()`.
         columns: int64 `(K,)`.
         starts: int64 `(N + 1,)`.
         shape: `(N, D)` or `(D,)`.
@@ -43,10 +46,13 @@ class SparseRows:
         ([1, 3], [2.0, 1.0], [0, 2, 2], (4,))
     """
 
-    values: Floats
+    values: Any
     columns: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", np.asarray(self.values).view(Numbers))
 
     @classmethod
     def of(cls, dense: Floats) -> SparseRows:
@@ -88,12 +94,12 @@ class SparseRows:
             [[0.0, 5.0]]
         """
         dense = np.zeros((len(self.starts) - 1, self.shape[-1]), self.values.dtype)
-        dense[np.repeat(np.arange(len(dense)), np.diff(self.starts)), self.columns] = self.values
+        dense[self.row_numbers(), self.columns] = self.values
         return dense.reshape(self.shape)
 
     @classmethod
     def from_any(cls, embeddings: Any) -> SparseRows:
-        """The rows of an array or a torch tensor; rows as they are.
+        """The rows of an array, a torch tensor, or a list of either or of rows; rows as they are.
 
         Example:
             >>> SparseRows.from_any([0.0, 5.0]).shape
@@ -101,7 +107,27 @@ class SparseRows:
         """
         if isinstance(embeddings, SparseRows):
             return embeddings
-        return cls.of(np.asarray(as_array(as_dense(embeddings))))
+        if isinstance(embeddings, list | tuple) and is_sparse(embeddings):
+            return cls.stack([cls.from_any(row).matrix() for row in embeddings])
+        if not is_sparse(embeddings):
+            array = np.asarray(as_array(embeddings))
+            return cls.of(array if array.dtype.kind == "f" else array.astype(np.float32))
+        tensor = embeddings.detach().cpu().coalesce()
+        places, values = tensor.indices().numpy(), as_array(tensor.values())
+        shape = tuple(tensor.shape)
+        numbers = places[0] if len(shape) == 2 else np.zeros(len(values), np.int64)
+        starts = np.searchsorted(numbers, np.arange((shape[0] if len(shape) == 2 else 1) + 1)).astype(np.int64)
+        stored = cls(values, places[-1], starts, shape)
+        return stored if (values != 0).all() else stored._like(stored.values)
+
+    def matrix(self) -> SparseRows:
+        """The rows, or a vector as a matrix `(1, D)`.
+
+        Example:
+            >>> SparseRows.of(np.float32([0, 5])).matrix().shape
+            (1, 2)
+        """
+        return self if len(self.shape) == 2 else SparseRows(self.values, self.columns, self.starts, (1, *self.shape))
 
     def blocks(self, rows: int) -> list[SparseRows]:
         """The rows in matrices of so many each, at least one; a vector is a matrix of one row.
@@ -110,7 +136,7 @@ class SparseRows:
             >>> [block.shape for block in SparseRows.of(np.float32([[0, 5], [1, 0], [2, 3]])).blocks(2)]
             [(2, 2), (1, 2)]
         """
-        matrix = self if len(self.shape) == 2 else SparseRows(self.values, self.columns, self.starts, (1, *self.shape))
+        matrix = self.matrix()
         return [matrix[start : start + rows] for start in range(0, max(len(matrix), 1), rows)]
 
     def to_torch(self, dtype: str | None = None) -> Any:
@@ -120,19 +146,25 @@ class SparseRows:
             ImportError: torch is not installed.
         """
         torch = importlib.import_module("torch")
-        places = [self.columns]
-        if len(self.shape) == 2:
-            places.insert(0, np.repeat(np.arange(self.shape[0]), np.diff(self.starts)))
-        tensors = to_tensor(np.stack(places)), to_tensor(self.values, dtype)
+        tensors = to_tensor(self.indices().numpy()), to_tensor(self.values.numpy(), dtype)
         return torch.sparse_coo_tensor(*tensors, self.shape, is_coalesced=True)
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, place: int | slice) -> SparseRows:
-        """A row `(D,)`, or the rows of a slice `(M, D)`."""
+    def __getitem__(self, place: Any) -> Any:
+        """A row `(D,)`; the rows of a slice, of a list of numbers or of a mask; a number of a vector, or at a pair."""
+        if isinstance(place, tuple) and len(place) == 2:
+            row = self[place[0]]
+            return row if isinstance(place[1], slice) and place[1] == slice(None) else row[place[1]]
         if len(self.shape) != 2:
-            raise InvalidTypeError("one row has no rows; toarray() gives its numbers")
+            if isinstance(place, slice) or np.ndim(place):
+                raise InvalidArgumentError(f"a part of a row of shape {self.shape} is one of its array: toarray()[...]")
+            return self._number(as_int(place, "the number of a column"))
+        if not isinstance(place, slice) and np.ndim(as_array(place)) == 1:
+            chosen = np.asarray(as_array(place))
+            chosen = np.flatnonzero(chosen) if chosen.dtype == bool and len(chosen) == len(self) else chosen
+            return SparseRows.stack([self[:0], *(self[number].matrix() for number in chosen)])
         if not isinstance(place, slice):
             number = as_int(place, "the number of a row")
             if not -len(self) <= number < len(self):
@@ -141,14 +173,24 @@ class SparseRows:
             return SparseRows(
                 self.values[start:end], self.columns[start:end], np.array([0, end - start]), self.shape[1:]
             )
-        chosen = range(len(self))[place]
-        if chosen.step != 1:
-            return SparseRows.stack([self[:0], *(self[number : number + 1] for number in chosen)])
-        starts = self.starts[chosen.start : max(chosen.start, chosen.stop) + 1]
+        run = range(len(self))[place]
+        if run.step != 1:
+            return self[list(run)]
+        starts = self.starts[run.start : max(run.start, run.stop) + 1]
         kept = slice(starts[0], starts[-1])
-        return SparseRows(self.values[kept], self.columns[kept], starts - starts[0], (len(chosen), self.shape[1]))
+        return SparseRows(self.values[kept], self.columns[kept], starts - starts[0], (len(run), self.shape[1]))
 
-    def __iter__(self) -> Iterator[SparseRows]:
+    def _number(self, column: int) -> np.floating[Any]:
+        """The number of a vector in a column."""
+        width = self.shape[0]
+        if not -width <= column < width:
+            raise IndexError(f"there is no column {column} of {width}")
+        place = np.searchsorted(self.columns, column % width)
+        found = place < len(self.columns) and self.columns[place] == column % width
+        number: np.floating[Any] = self.values[place] if found else self.dtype.type(0)
+        return number
+
+    def __iter__(self) -> Iterator[Any]:
         return (self[place] for place in range(len(self)))
 
     def __repr__(self) -> str:
@@ -172,6 +214,19 @@ def most_active(dense: Floats, most: int) -> Floats:
     return kept
 
 
+def is_sparse(embeddings: Any) -> bool:
+    """Whether embeddings are `SparseRows` or a torch tensor in COO layout, or a list of either.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.sparse import SparseRows, is_sparse
+        >>> is_sparse([SparseRows.of(np.float32([0, 5]))]), is_sparse(np.ones(2))
+        (True, False)
+    """
+    first = embeddings[0] if isinstance(embeddings, list | tuple) and embeddings else embeddings
+    return getattr(first, "is_sparse", False) is True
+
+
 def as_dense(embeddings: Any) -> Any:
     """An array, a torch tensor or rows, as they are but with their zeros.
 
@@ -181,8 +236,6 @@ def as_dense(embeddings: Any) -> Any:
         >>> as_dense(SparseRows.of(np.float32([0, 5]))).tolist()
         [0.0, 5.0]
     """
-    if isinstance(embeddings, SparseRows):
-        return embeddings.toarray()
-    if isinstance(embeddings, list | tuple) and embeddings and isinstance(embeddings[0], SparseRows):
-        return np.stack([row.toarray() for row in embeddings])
-    return embeddings.to_dense() if getattr(embeddings, "is_sparse", False) else embeddings
+    if isinstance(embeddings, list | tuple) and is_sparse(embeddings):
+        return np.stack([as_array(as_dense(row)) for row in embeddings])
+    return embeddings.to_dense() if is_sparse(embeddings) else embeddings

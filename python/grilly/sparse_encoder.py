@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
+
 from grilly.closed import closed
 from grilly.inputs import as_list, check_options, positive
 from grilly.outputs import stored, to_tensor
-from grilly.sentence_transformer.aliases import arguments_of, texts_by_any_name
+from grilly.sentence_transformer.aliases import arguments_of, older_keywords, older_name, texts_by_any_name
 from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.calls import Calls, progress
 from grilly.sentence_transformer.encoding import Texts
@@ -64,6 +66,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
     default_huggingface_organization = "sparse-encoder"
     kept = (*SparseWeights.kept, "max_active_dims")
 
+    @older_keywords("SparseEncoder")
     def __init__(
         self,
         model_name_or_path: str | os.PathLike[str] | None = None,
@@ -84,7 +87,6 @@ class SparseEncoder(Calls, SparseWeights, Moving):
         backend: str = "torch",
         similarity_fn_name: Any = None,
         max_active_dims: int | None = None,
-        tokenizer_kwargs: dict[str, Any] | None = None,
         dtype: Any = None,
         max_seq_length: int | None = None,
         num_threads: int | None = None,
@@ -96,6 +98,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
         self.max_active_dims = self._core.configured[5] if most is None else most
         self._say(f"backend={backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
 
+    @older_keywords("SparseEncoder.encode")
     @texts_by_any_name
     def encode(
         self,
@@ -132,8 +135,8 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             **options: `task`, which chooses among the routes of a Router.
 
         Returns:
-            `(N, V)`, or `(V,)` for a str, for V words: float32, float16 for a model of that type; an empty list gives
-            no rows.
+            `(N, V)`, or `(V,)` for a str, for V words: float32, float16 for a model of that type; `(0,)` for an empty
+            list.
 
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
@@ -149,6 +152,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
         """
         return self._sparse(locals())
 
+    @older_keywords("SparseEncoder.encode")
     @arguments_of(encode)
     def encode_query(self, inputs: Texts, **options: Any) -> Any:
         """`encode` with the prompt called `query`, unless one is given.
@@ -163,6 +167,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
         """
         return self._sparse({"inputs": inputs} | options, "query")
 
+    @older_keywords("SparseEncoder.encode")
     @arguments_of(encode)
     def encode_document(self, inputs: Texts, **options: Any) -> Any:
         """`encode` with the first existing prompt of `document`, `passage` and `corpus`, unless one is given.
@@ -195,13 +200,19 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             return stored(rows if most is None else most_active(rows, most), dtype)
 
         tensors = given["convert_to_tensor"]
+        if not items:
+            core.encode([], "", size, False)  # a closed model refuses an empty list too
+            none = np.zeros(0, np.float32)
+            if given["convert_to_sparse_tensor"]:
+                return SparseRows.of(none).to_torch() if tensors else SparseRows.of(none)
+            return to_tensor(none) if tensors else none
         with progress(len(items), given["show_progress_bar"]) as advance:
             if not given["convert_to_sparse_tensor"]:
                 dense = weights(items, advance)
                 dense = dense[0] if single else dense
                 return to_tensor(dense, dtype) if tensors else dense
             # Whole rows of a part of the texts at a time: their zeros take most of the memory.
-            starts = range(0, max(len(items), 1), PART)
+            starts = range(0, len(items), PART)
             parts = [SparseRows.of(weights(items[start : start + PART], after(start, advance))) for start in starts]
         rows = SparseRows.stack(parts)
         rows = rows[0] if single else rows
@@ -218,6 +229,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
         """
         return self._core.dimension
 
+    @older_name("get_embedding_dimension", FutureWarning)
     def get_sentence_embedding_dimension(self) -> int:
         """The same as `get_embedding_dimension`.
 

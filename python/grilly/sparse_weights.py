@@ -9,49 +9,16 @@ import numpy as np
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import positive
 from grilly.sentence_transformer.settings import Similar
-from grilly.similarity import SIMILARITIES
-from grilly.sparse import SparseRows, as_dense
+from grilly.sparse import SparseRows
+from grilly.tensors import holds_tensors
 
 __all__ = ["SparseWeights"]
-
-# Rows that are compared at a time with their zeros.
-BLOCK = 1024
 
 
 class SparseWeights(Similar):
     """A loaded model of sparse embeddings."""
 
     usual_similarity: ClassVar[str] = "dot"
-
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Similarity of every row of the first to every row of the second: `(N, V)`, `(M, V)` give `(N, M)`.
-
-        Rows may be `SparseRows`, arrays or torch tensors, sparse ones too. The result is a torch tensor if one of the
-        two is, otherwise a NumPy array.
-
-        Example:
-            >>> rows = splade_model.encode(["A cat.", "A kitten."])
-            >>> splade_model.similarity(rows, rows[0]).shape
-            (2, 1)
-        """
-        function = SIMILARITIES[self.similarity_fn_name][0]
-        if not (isinstance(embeddings1, SparseRows) and isinstance(embeddings2, SparseRows)):
-            return function(as_dense(embeddings1), as_dense(embeddings2))
-        blocks = [
-            [function(left.toarray(), right.toarray()) for right in embeddings2.blocks(BLOCK)]
-            for left in embeddings1.blocks(BLOCK)
-        ]
-        return np.block(blocks)
-
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Similarity of row i of the first to row i of the second: `(N, V)` twice gives `(N,)`, as `similarity` does.
-
-        Example:
-            >>> rows = splade_model.encode(["A cat.", "A kitten."])
-            >>> splade_model.similarity_pairwise(rows, rows).shape
-            (2,)
-        """
-        return SIMILARITIES[self.similarity_fn_name][1](as_dense(embeddings1), as_dense(embeddings2))
 
     def decode(self, embeddings: Any, top_k: int | None = None) -> Any:
         """The words of embeddings with their weights, the heaviest first.
@@ -114,7 +81,7 @@ class SparseWeights(Similar):
             )
         shared = np.maximum(first.toarray() * second.toarray(), 0)
         rows = SparseRows.of(shared)
-        return rows.to_torch() if any(hasattr(each, "to_dense") for each in (embeddings_1, embeddings_2)) else rows
+        return rows.to_torch() if holds_tensors(embeddings_1) or holds_tensors(embeddings_2) else rows
 
     @staticmethod
     def sparsity(embeddings: Any) -> dict[str, float]:

@@ -28,7 +28,7 @@ def holds_tensors(values: Any) -> bool:
 
 
 def as_array(values: Any) -> Any:
-    """Converts tensors to arrays, bfloat16 to float32; everything else is returned unchanged.
+    """Converts tensors to arrays, bfloat16 to float32, sparse ones with their zeros; everything else is unchanged.
 
     Example:
         >>> from grilly.tensors import as_array
@@ -40,6 +40,7 @@ def as_array(values: Any) -> Any:
     if isinstance(values, list | tuple):
         return np.stack([as_array(each) for each in values])
     tensor = values.detach().cpu()
+    tensor = tensor.to_dense() if tensor.is_sparse else tensor
     return (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
 
 

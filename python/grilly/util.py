@@ -31,7 +31,8 @@ from grilly.similarity import (
     pairwise_manhattan_sim,
     unit,
 )
-from grilly.tensors import takes_tensors
+from grilly.sparse import SparseRows, is_sparse
+from grilly.tensors import holds_tensors, takes_tensors
 from grilly.upstream import by_name
 
 __all__ = [
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 LATER = "a later version will have it; until then use sentence-transformers' own, which takes this package's arrays"
-SPARSE = "SparseEncoder.encode takes max_active_dims; grilly.sparse.SparseRows says how SciPy's matrix is made of rows"
+SPARSE = "SparseEncoder.encode takes max_active_dims, and tocsr() of its rows gives SciPy's matrix, which counts words"
 TOKENS = "embeddings with a vector for each token are not part of this package"
 FILES = "grilly.hub.resolve finds a model's folder, and grilly.SentenceTransformer loads it"
 
@@ -148,9 +149,8 @@ def pytorch_cos_sim(a: Any, b: Any) -> Any:
     return cos_sim(a, b)
 
 
-@takes_tensors
 def normalize_embeddings(embeddings: Any) -> Any:
-    """Rows divided by `max(norm, 1e-12)`, as a new array of the same shape.
+    """Rows divided by `max(norm, 1e-12)`, as a new array of the same shape; sparse rows and sparse tensors stay so.
 
     Source: `sentence_transformers.util.normalize_embeddings`, version 6.2.
 
@@ -160,7 +160,15 @@ def normalize_embeddings(embeddings: Any) -> Any:
         >>> normalize_embeddings(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
         [[0.6, 0.8], [0.0, 0.0]]
     """
-    return unit(floats(embeddings))
+    if is_sparse(embeddings):
+        rows = SparseRows.from_any(embeddings)
+        norms = np.sqrt(
+            np.add.reduceat(np.append(np.square(rows.values.numpy(), dtype=np.float64), 0), rows.starts[:-1])
+        )
+        norms = np.where(np.diff(rows.starts) > 0, norms, 1).astype(rows.dtype)
+        rows = SparseRows(rows.values / norms[rows.row_numbers()], rows.columns, rows.starts, rows.shape)
+        return rows.to_torch() if holds_tensors(embeddings) else rows
+    return takes_tensors(lambda dense: unit(floats(dense)))(embeddings)
 
 
 def truncate_embeddings(embeddings: Any, truncate_dim: int | None) -> Any:

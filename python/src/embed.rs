@@ -21,6 +21,7 @@ use grilly::model::arguments::Arguments;
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::heads::known_modules;
 use grilly::model::registry::{ARCHITECTURES, HEADS};
+use grilly::ops::PoolMode;
 use grilly::{DecodeOptions, EncodeOptions, Error};
 
 /// Id of the first process that loaded a model: in a fork of it, threads and devices belong to the parent.
@@ -106,6 +107,11 @@ fn matrices(py: Python<'_>, rows: Vec<Array2<f32>>) -> Vec<Matrix> {
     rows.into_iter().map(|rows| rows.into_pyarray(py).unbind()).collect()
 }
 
+fn pool_mode(name: &Name) -> PyResult<PoolMode> {
+    let problem = || Error::InvalidArgument(format!("{:?} is no pooling mode", name.0));
+    Ok(PoolMode::named(&name.0).ok_or_else(problem)?)
+}
+
 impl EmbeddingModel {
     pub(crate) fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
         check_process()?;
@@ -134,13 +140,13 @@ impl EmbeddingModel {
     /// type in config.json or else the checkpoint's, or `None` for the type in the Transformer module's settings or else
     /// as `"auto"`; then `default_dtype` comes before either, but not before integers. `default_task` is the task whose adapter encodes texts without a task, or `None` for the model's own.
     /// `float32_products` is `"split"`, `"plain"`, or `None` for the choice of `configure`. `rounded_products` is `"ternary"`,
-    /// `"binary"`, or `None` for the matrices as the model has them. `arguments` are the keyword arguments for the readers of the
-    /// model's files, as JSON.
+    /// `"binary"`, or `None` for the matrices as the model has them. `pooling` lists modes in place of the model's. `arguments`
+    /// are the keyword arguments for the readers of the model's files, as JSON.
     #[staticmethod]
     #[pyo3(signature = (
         folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None, default_task=None,
         kind=Name("SentenceTransformer".into()), float32_products=None, default_dtype=None, rounded_products=None,
-        arguments=None,
+        pooling=None, arguments=None,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn load(
@@ -156,6 +162,7 @@ impl EmbeddingModel {
         float32_products: Option<Name>,
         default_dtype: Option<Name>,
         rounded_products: Option<Name>,
+        pooling: Option<Vec<Name>>,
         arguments: Option<Name>,
     ) -> PyResult<Self> {
         check_process()?;
@@ -175,6 +182,7 @@ impl EmbeddingModel {
             class,
             float32_products: float32_products.map(|name| name.0.parse()).transpose()?,
             rounded_products: rounded_products.map(|name| name.0.parse()).transpose()?,
+            pooling: pooling.map(|names| names.iter().map(pool_mode).collect::<PyResult<_>>()).transpose()?,
             arguments: match arguments {
                 Some(text) => Arguments::of_caller(&text.0)?.0,
                 None => Arguments::default(),
@@ -445,6 +453,12 @@ impl EmbeddingModel {
     #[getter]
     fn modules(&self) -> PyResult<Vec<(String, String)>> {
         Ok(self.model()?.modules())
+    }
+
+    /// The modules in order with their settings, as a JSON list of objects.
+    #[getter]
+    fn module_settings(&self) -> PyResult<String> {
+        Ok(serde_json::Value::Array(self.model()?.module_settings()).to_string())
     }
 
     /// The plan as text, one line per step.

@@ -1,7 +1,13 @@
-//! The modules of a model as text.
+//! The modules of a model as text and as JSON.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde_json::{Map, Value, json};
 
 use super::EmbeddingModel;
-use crate::model::heads::First;
+use crate::model::heads::{Columns, First, Head};
+use crate::model::routes::Row;
+use crate::model::task_head::Task;
 
 impl EmbeddingModel {
     /// Names of the modules in order, each with one line of its settings, e.g. `Pooling: mean`; a Router is one, with the
@@ -41,5 +47,54 @@ impl EmbeddingModel {
             (name.to_owned(), settings)
         }));
         modules
+    }
+
+    /// The modules in order as JSON objects: the name as `kind`, and the settings under sentence-transformers' names; of a
+    /// Router `routes`, each with its modules.
+    pub fn module_settings(&self) -> Vec<Value> {
+        let Some(listing) = &self.listing else { return self.own_settings() };
+        let all: Vec<(&Row, Value)> =
+            self.all().flat_map(|model| model.rows.iter().zip(model.own_settings())).collect();
+        let of =
+            |row: &Row| all.iter().find(|(known, _)| *known == row).map_or(Value::Null, |(_, found)| found.clone());
+        listing.settings(of)
+    }
+
+    /// The settings of the modules that texts pass through.
+    fn own_settings(&self) -> Vec<Value> {
+        let (hidden, limit) = (self.spec.hidden, self.max_seq_length.load(Relaxed));
+        let (task, output) = match self.modules.task {
+            None => ("feature-extraction", "token_embeddings"),
+            Some(Task::Scores) => ("sequence-classification", "scores"),
+            Some(Task::Words) => ("fill-mask", "token_embeddings"),
+        };
+        let (first, heads) = match self.modules.first {
+            First::Transformer => {
+                let lower = self.sentence.do_lower_case;
+                let settings = json!({
+                    "transformer_task": task, "module_output_name": output, "do_lower_case": lower,
+                    "embedding_dimension": hidden, "max_seq_length": limit,
+                });
+                (settings, &self.modules.heads[..])
+            }
+            First::StaticEmbedding => {
+                let rows = self.spec.words.rows;
+                let settings = json!({"num_embeddings": rows, "embedding_dim": hidden, "max_seq_length": limit});
+                (settings, &self.modules.heads[1..])
+            }
+        };
+        let mut columns = Columns { tokens: hidden, sentence: hidden };
+        let mut settings = vec![first.as_object().cloned().unwrap_or_default()];
+        settings.extend(heads.iter().map(|head| {
+            let mut found = head.settings(&mut columns);
+            if let Head::Pooling { .. } = head {
+                found.insert("include_prompt".into(), self.include_prompt.load(Relaxed).into());
+            }
+            found
+        }));
+        let named = |((kind, _), settings): ((String, String), Map<String, Value>)| {
+            Value::Object(Map::from_iter([("kind".to_owned(), kind.into())].into_iter().chain(settings)))
+        };
+        self.own_modules().into_iter().zip(settings).map(named).collect()
     }
 }

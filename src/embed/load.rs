@@ -84,10 +84,13 @@ impl Loading<'_> {
         let found = arguments.configuration(&config_path);
         let absent = Map::new();
         let config = found.as_ref().unwrap_or(&absent);
-        let modules = match rows.is_empty() {
+        let mut modules = match rows.is_empty() {
             true => heads::read_bare(folder, options.class, config)?,
             false => heads::read_listed(folder, options.class, &rows, config)?,
         };
+        if let (Some(chosen), First::Transformer) = (&options.pooling, modules.first) {
+            modules.pool(chosen);
+        }
         let mut sentence = config::read_sentence_config(folder, options.class, &modules, &arguments, config)?;
         let open = |rules: &NameRules| Weights::open(folder, &modules.transformer, &modules.tensor_folders(), rules);
         let mut head = None;

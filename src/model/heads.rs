@@ -4,6 +4,7 @@ mod class;
 mod folder;
 mod known;
 mod read;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use crate::ops::{ActivationKind, PoolMode};
 pub use class::Class;
 pub use folder::{read_bare, read_listed, read_listing, read_modules};
 pub use known::{known_modules, unknown_module};
+pub use settings::Columns;
 
 /// A value that one module gives and others read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,6 +172,15 @@ impl Head {
 }
 
 impl Modules {
+    /// Replaces the modes of pooling.
+    pub fn pool(&mut self, chosen: &[PoolMode]) {
+        for head in &mut self.heads {
+            if let Head::Pooling { modes, .. } = head {
+                *modes = chosen.to_vec();
+            }
+        }
+    }
+
     /// Whether the task reaches the tokenizer, which may have a limit of its own for it.
     pub fn gives_task_to_tokenizer(&self) -> bool {
         self.first == First::Transformer && self.own_class.is_none()

@@ -119,6 +119,16 @@ impl Listing {
         }
     }
 
+    /// The modules as JSON objects, those of a Router by the name of their route; `settings` gives those of a module that
+    /// texts pass through.
+    pub fn settings(&self, settings: impl Fn(&Row) -> Value) -> Vec<Value> {
+        let each = |module: &Listed| match module {
+            Listed::Module(row) => settings(row),
+            Listed::Router(router) => router.settings(&settings),
+        };
+        self.modules.iter().map(each).collect()
+    }
+
     fn routers(&self) -> impl Iterator<Item = &Router> {
         self.modules.iter().filter_map(|module| match module {
             Listed::Router(router) => Some(router),

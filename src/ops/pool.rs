@@ -38,6 +38,12 @@ impl PoolMode {
             PoolMode::Sum => "sum",
         }
     }
+
+    /// The mode with a value of `pooling_mode`.
+    pub fn named(name: &str) -> Option<PoolMode> {
+        use PoolMode::{Cls, LastToken, Max, Mean, MeanSqrtLength, WeightedMean};
+        [Cls, Max, Mean, MeanSqrtLength, WeightedMean, LastToken].into_iter().find(|mode| mode.name() == name)
+    }
 }
 
 /// Pooling with one or more modes, concatenated in the given order.

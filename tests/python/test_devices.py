@@ -79,7 +79,7 @@ def test_shares_of_the_devices(vulkan):
 
 def test_devices_argument(tiny_model, device):
     with VulkanSentenceTransformer(tiny_model, devices=[device]) as model:
-        assert model.device == model.backend == device
+        assert model.requested_device == model.backend == device
 
 
 @pytest.mark.vulkan

@@ -10,6 +10,7 @@ import pytest
 from models import heads
 
 import grilly
+from grilly.sparse import SparseRows
 
 PACKAGE = Path(grilly.__file__).parent
 MODULES = [
@@ -23,14 +24,19 @@ MODULES = [
     "encoded",
     "hub",
     "outputs",
+    "place",
     "quantization",
     "mining",
     "padding",
     "retrieval",
     "scores",
+    "scoring",
     "similarity",
     "sparse",
+    "sparse_blocks",
     "sparse_encoder",
+    "sparse_products",
+    "sparse_tensors",
     "sparse_weights",
     "tensors",
     "testing",
@@ -47,10 +53,13 @@ MODULES = [
             "calls",
             "decoding",
             "loaded",
+            "module_kinds",
+            "modules",
             "moving",
             "plain",
             "properties",
             "saving",
+            "sequence",
             "settings",
             "vulkan",
         )  # fmt: skip
@@ -87,7 +96,9 @@ def names(real, ranker, splade, tmp_path_factory):
     models = grilly.CrossEncoder(ranker, device="cpu"), grilly.SparseEncoder(splade, device="cpu")
     with models[0] as ranker_model, models[1] as splade_model:
         folders = {"ranker": ranker, "splade": splade, "runs": tmp_path_factory.mktemp("runs")}
-        yield {"model": real, "ranker_model": ranker_model, "splade_model": splade_model, "np": np} | folders
+        rows = SparseRows.of(np.float32([[0, 2, 0, 1], [0, 0, 0, 0]]))
+        values = {"model": real, "ranker_model": ranker_model, "splade_model": splade_model, "rows": rows, "np": np}
+        yield values | folders
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -114,7 +114,7 @@ def test_float32_by_any_name(tiny_model, dtype):
 
 def test_attributes(model, tiny_model, device):
     assert model.model_name == str(tiny_model)
-    assert model.device == device and model.backend == device
+    assert model.device == "cpu" and model.requested_device == model.backend == device
     assert model.device_name and model.device_reason
     assert model.model_type == model.config["model_type"] == "bert"
     assert model.config["hidden_size"] == 32

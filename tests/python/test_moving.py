@@ -76,7 +76,7 @@ def test_devices(tiny_model, vulkan):
         assert model.cpu() is model and model.backend == "cpu" and np.array_equal(model.encode(TEXTS), on_cpu)
         for name in ("cuda", "mps", "cuda:0", "vulkan:0", "gpu"):
             assert model.to(name).backend == "vulkan" and np.array_equal(model.encode(TEXTS), on_gpu)
-        assert model.to("cpu").cuda().backend == "vulkan" and model.cuda(0).device == "vulkan:0"
+        assert model.to("cpu").cuda().backend == "vulkan" and model.cuda(0).requested_device == "vulkan:0"
         assert model.to("cpu", "float16").dtype == "float16" and model.backend == "cpu"
         with pytest.raises(IndexError):
             model.cuda(99)

@@ -153,7 +153,8 @@ def tokens(model):
 def settings(model):
     assert "unusable" in repr(model)
     model.close()
-    return model.model_name, model.device, model.truncate_dim, model.model_type, model.pooling_type, model.config
+    place = model.requested_device, model.device
+    return model.model_name, place, model.truncate_dim, model.model_type, model.pooling_type, model.config
 
 def again(model):
     return pickle.dumps(model)
@@ -177,7 +178,7 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
         else:
             raise AssertionError((use, found))
     found = pool.apply(settings, (model,))
-    assert found == (folder, device, 5, "bert", "mean", model.config), found
+    assert found == (folder, (device, "cpu"), 5, "bert", "mean", model.config), found
     assert device == "vulkan" or pool.apply(gelu, (x,)).shape == (2,)
 print(model.encode(["the cat"]).shape)
 """

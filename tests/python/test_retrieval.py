@@ -83,7 +83,8 @@ def test_memory_is_bounded_by_the_chunks():
     "call",
     [
         lambda a, b: util.semantic_search(a, b[:, :3]),
-        lambda a, b: util.semantic_search(a, b, top_k=0),
+        lambda a, b: util.semantic_search(a, b, top_k=-1),
+        lambda a, b: util.semantic_search(a, b, top_k=False, query_chunk_size=0),
         lambda a, b: util.semantic_search(a, b, query_chunk_size=0),
         lambda a, b: util.semantic_search(a[None], b),
         lambda a, b: util.semantic_search(["text"], b),

@@ -56,7 +56,7 @@ def test_kinds_of_results(model):
     one = model.encode(TEXTS[0])
     assert one.shape == (600,) and np.array_equal(one.toarray(), dense[0])
     assert np.array_equal(model.encode(TEXTS[0], convert_to_sparse_tensor=False), dense[0])
-    assert model.encode([]).shape == (0, 600) and model.encode([], convert_to_sparse_tensor=False).shape == (0, 600)
+    assert model.encode([]).shape == (0,) and model.encode([], convert_to_sparse_tensor=False).shape == (0,)
     pool = model.start_multi_process_pool(["cpu", "cpu"])
     assert np.array_equal(model.encode(TEXTS, pool=pool, chunk_size=1).toarray(), dense)
     for wrong in ({"batch_size": 0}, {"max_active_dims": 0}, {"normalize_embeddings": True}):
@@ -199,8 +199,9 @@ def test_rows():
     for place, kind in ((3, IndexError), (-4, IndexError), ("a", TypeError)):
         with pytest.raises(kind):
             rows[place]
-    with pytest.raises(TypeError, match="one row has no rows"):
-        rows[0][0]
+    assert [float(rows[0][place]) for place in (0, 1, -1)] == [0, 1, 0] and rows[2, 2] == -3
+    with pytest.raises(ValueError, match="a part of a row of shape"):
+        rows[0][:2]
     with pytest.raises(ValueError, match="has no rows"):
         SparseRows.of(np.zeros((1, 2, 3), np.float32))
 

@@ -1,16 +1,112 @@
-"""Methods with the arguments of others: the texts under former names too, and the tasks of `encode`."""
+"""Methods with the arguments of others: older keywords that sentence-transformers accepts, the tasks of `encode`."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import logging
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["arguments_of", "texts_by_any_name"]
+__all__ = ["arguments_of", "older_keywords", "older_name", "texts_by_any_name"]
+
+logger = logging.getLogger("grilly")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+#: Keywords of former versions that sentence-transformers 6.2 accepts, by class and method, each with its present name,
+#: or None for one without effect.
+OLDER: dict[str, dict[str, str | None]] = {
+    "SentenceTransformer": {"tokenizer_kwargs": "processor_kwargs"},
+    "SparseEncoder": {"tokenizer_kwargs": "processor_kwargs"},
+    "CrossEncoder": {
+        "model_name": "model_name_or_path",
+        "automodel_args": "model_kwargs",
+        "tokenizer_args": "processor_kwargs",
+        "tokenizer_kwargs": "processor_kwargs",
+        "config_args": "config_kwargs",
+        "cache_dir": "cache_folder",
+        "default_activation_function": "activation_fn",
+        "classifier_dropout": None,
+    },
+    "SentenceTransformer.encode": {"sentences": "inputs"},
+    "SparseEncoder.encode": {"sentences": "inputs"},
+    "CrossEncoder.predict": {"sentences": "inputs", "activation_fct": "activation_fn", "num_workers": None},
+    "CrossEncoder.rank": {
+        "activation_fct": "activation_fn",
+        "num_workers": None,
+        "apply_softmax": None,
+        "convert_to_numpy": None,
+        "convert_to_tensor": None,
+    },
+}
+#: The arguments that a CrossEncoder took by position after its name, likewise.
+OLDER_POSITIONS = {"CrossEncoder": ("num_labels", "max_length", "activation_fn", "device")}
 NAMES = ("texts", "sentences", "inputs")
+_said: set[str] = set()
+
+
+def say_once(line: str) -> None:
+    """Logs a warning once in this process."""
+    if line not in _said:
+        _said.add(line)
+        logger.warning(line)
+
+
+def older_keywords(place: str) -> Callable[[Method], Method]:
+    """Lets a method be called with the keywords of former versions that `OLDER` lists; each is logged once.
+
+    Where the present name is given, too, it counts, as in sentence-transformers.
+
+    Example:
+        >>> from grilly.sentence_transformer.aliases import older_keywords
+        >>> @older_keywords("CrossEncoder.predict")
+        ... def count(self, inputs, activation_fn=None):
+        ...     return len(inputs), activation_fn
+        >>> count(None, ["a", "b"], activation_fct=abs, num_workers=2)
+        (2, <built-in function abs>)
+    """
+    older, positions = OLDER[place], OLDER_POSITIONS.get(place, ())
+
+    def decorate(method: Method) -> Method:
+        @functools.wraps(method)
+        def renamed(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            if positions and len(arguments) <= 1 + len(positions):
+                for name, value in zip(positions, arguments[1:], strict=False):
+                    say_once(f"{place}: {name} is no longer given by position; give it by its name, {name}=")
+                    keywords.setdefault(name, value)  # the one given by name counts
+                arguments = arguments[:1]
+            for name in older.keys() & keywords.keys():
+                value, now = keywords.pop(name), older[name]
+                say_once(f"{place}: {name} is an older keyword{f' of {now}' if now else ' without effect'}")
+                if now:
+                    keywords.setdefault(now, value)
+            return method(self, *arguments, **keywords)
+
+        return renamed  # type: ignore[return-value]
+
+    return decorate
+
+
+def older_name(now: str, category: type[Warning]) -> Callable[[Method], Method]:
+    """Lets a method give the warning of sentence-transformers 6.2 that `now` is its present name.
+
+    Example:
+        >>> from grilly.sentence_transformer.aliases import older_name
+        >>> older_name("count", FutureWarning)(len)([1, 2])
+        2
+    """
+
+    def decorate(method: Method) -> Method:
+        @functools.wraps(method)
+        def warned(*arguments: Any, **keywords: Any) -> Any:
+            warnings.warn(f"{method.__name__} is an older name; use {now}", category, stacklevel=2)
+            return method(*arguments, **keywords)
+
+        return warned  # type: ignore[return-value]
+
+    return decorate
 
 
 def texts_by_any_name(method: Method) -> Method:

@@ -42,6 +42,7 @@ class Arguments:
     memory_limit: int | None = None
     float32_products: str | None = None
     rounded_products: str | None = None  # of a converted model: the levels of its products' matrices
+    pooling: tuple[str, ...] | None = None  # modes that were set in place of the model's
     modules: Any = None
     trust_remote_code: bool = False
     use_auth_token: bool | str | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.inputs import device_name, need_type, positive
-from grilly.sentence_transformer.properties import Properties
+from grilly.sentence_transformer.sequence import ModuleSequence
 
 __all__ = ["Calls", "progress"]
 
@@ -21,7 +21,7 @@ PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
 MODALITIES = {"text", "image", "audio", "video", "message"}
 
 
-class Calls(Properties):
+class Calls(ModuleSequence):
     """A model that computes, alone or for a pool."""
 
     def _one_device(self, device: Any, pool: Any, chunk_size: int | None) -> Any:
@@ -39,14 +39,19 @@ class Calls(Properties):
     def _prompt(self, prompt: Any, prompt_name: str | None, task: str | None = None) -> str:
         """The text prepended to every input; `task` is the one whose prompts are looked up if none is named."""
         if prompt is not None:
-            need_type(prompt, str, "prompt", "str")
+            none = isinstance(prompt, int) and not prompt  # as in sentence-transformers, which asks whether it is true
+            if not none:
+                need_type(prompt, str, "prompt", "str")
             if prompt_name is not None:
-                logger.warning("both prompt and prompt_name are given; prompt_name is ignored")
-            return str(prompt)
+                said = by_position(prompt_name)
+                logger.warning("both prompt and prompt_name are given; prompt_name is ignored%s", said)
+            return "" if none else str(prompt)
         if prompt_name is None and task is not None:
             prompt_name = next((name for name in PROMPTS[task] if name in self.prompts), None)
         if prompt_name is not None and prompt_name not in self.prompts:
-            raise InvalidArgumentError(f"prompt_name is {prompt_name!r}, expected one of {list(self.prompts)}")
+            raise InvalidArgumentError(
+                f"prompt_name is {prompt_name!r}, expected one of {list(self.prompts)}{by_position(prompt_name)}"
+            )
         name = self.default_prompt_name if prompt_name is None else prompt_name
         return "" if name is None else self.prompts.get(name, "")
 
@@ -80,10 +85,11 @@ class Calls(Properties):
             (2, 384)
             >>> model.stop_multi_process_pool(pool)
         """
-        devices = [self.device] if target_devices is None else [device_name(device) for device in target_devices]
+        given = [self.requested_device] if target_devices is None else target_devices
+        devices = [device_name(device) for device in given]
         if not devices:
             raise InvalidArgumentError("the list of devices is empty, expected at least one device")
-        self._say(f"no process is started for {devices}: this one encodes on {self.device}")
+        self._say(f"no process is started for {devices}: this one encodes on {self.requested_device}")
         return {"input": None, "output": None, "processes": devices}
 
     @staticmethod
@@ -96,6 +102,11 @@ class Calls(Properties):
         """
         check_pool(pool)
         pool["processes"] = []
+
+
+def by_position(prompt_name: Any) -> str:
+    """What to say where a number is the name of a prompt: former versions had `batch_size` in its position."""
+    return f"; is it batch_size={prompt_name!r}? Give it by its name" if isinstance(prompt_name, int) else ""
 
 
 def check_pool(pool: Any) -> None:

@@ -49,7 +49,8 @@ class Loaded:
     )  # fmt: skip
 
     model_name: str
-    device: str
+    #: The device that was asked for, by name; `backend` says where batches run.
+    requested_device: str
     dtype: str
     _include_prompt: bool | None = None
     # The element type that was asked for, None for the default of the class; routes may have ones of their own.
@@ -77,11 +78,11 @@ class Loaded:
         )  # fmt: skip
         self._passed = choices.passed
         self._held.limit, self._dtype_choice = choices.max_seq_length, choices.dtype
-        self._held.core = self._open(found.folder, choices.device, choices.dtype, arguments.rounded_products)
+        self._held.core = self._open(found.folder, choices.device, choices.dtype, arguments)
         # A folder's path must not depend on the working directory.
         self._folder = Path(os.path.abspath(found.folder))
         self.model_name = self._held.name = os.fspath(name)
-        self.device, self.dtype = choices.device, self._core.dtype
+        self.requested_device, self.dtype = choices.device, self._core.dtype
         # State needed by a copy in another process.
         self._arguments = replace(
             arguments,
@@ -94,9 +95,10 @@ class Loaded:
         for note in choices.notes:
             self._say(note)
 
-    def _open(self, folder: Path, device: str, dtype: str | None, rounded: str | None) -> EmbeddingModel:
-        """A core for the model in `folder`, with the limit, the resources and the arguments of this one."""
-        return EmbeddingModel.load(folder, device, dtype, self._limit, *self._resources, rounded, self._passed)
+    def _open(self, folder: Path, device: str, dtype: str | None, arguments: Arguments) -> EmbeddingModel:
+        """A core for the model in `folder`, with the limit and the resources of this one."""
+        changed = (arguments.rounded_products, modes_of(arguments))
+        return EmbeddingModel.load(folder, device, dtype, self._limit, *self._resources, *changed, self._passed)
 
     @property
     def _core(self) -> EmbeddingModel:
@@ -125,28 +127,37 @@ class Loaded:
 
     # ---------------------------------------------------------------------------------------------- another core
 
-    def _reload(self, device: str | None = None, dtype: str | None = None, rounded: str | None = None) -> None:
-        """Loads the weights again, for another device, in another type or rounded, and keeps every setting.
+    def _reload(
+        self,
+        device: str | None = None,
+        dtype: str | None = None,
+        rounded: str | None = None,
+        pooling: tuple[str, ...] | None = None,
+    ) -> None:
+        """Loads the weights again, for another device, in another type, rounded or pooled otherwise.
 
-        An empty `rounded` stands for matrices as the model has them.
+        Every other setting is kept. An empty `rounded` stands for matrices as the model has them.
         """
         with self._swap:
             before = self._core
             before.encode([], "", 1, False)  # a closed model stays closed
-            wanted = (device or self.device, dtype or self.dtype)
+            wanted = (device or self.requested_device, dtype or self.dtype)
             known = self._arguments.rounded_products
             levels = known if rounded is None else rounded or None
-            if (*wanted, levels) == (self.device, self.dtype, known):
+            modes = pooling or self._arguments.pooling
+            same = (self.requested_device, self.dtype, known, self._arguments.pooling)
+            if (*wanted, levels, modes) == same:
                 return
-            self._held.core = self._like(wanted[0], dtype or self._dtype_choice, levels)
-            self._arguments = replace(self._arguments, rounded_products=levels)
+            arguments = replace(self._arguments, rounded_products=levels, pooling=modes)
+            self._held.core = self._like(wanted[0], dtype or self._dtype_choice, arguments)
+            self._arguments = arguments
             self._dtype_choice = dtype or self._dtype_choice
-            self.device, self.dtype = wanted
+            self.requested_device, self.dtype = wanted
             self._elsewhere.clear()
 
-    def _like(self, device: str, dtype: str | None, rounded: str | None) -> EmbeddingModel:
-        """The same model with the same settings on another device, in another type, or with other matrices."""
-        core = self._open(self._folder, device, dtype, rounded)
+    def _like(self, device: str, dtype: str | None, arguments: Arguments) -> EmbeddingModel:
+        """The same model with the same settings on another device, in another type, or of other arguments."""
+        core = self._open(self._folder, device, dtype, arguments)
         if self._include_prompt is not None:
             core.set_pooling_include_prompt(self._include_prompt)
         if self._token_settings.truncation_side is not None:
@@ -159,12 +170,12 @@ class Loaded:
             return self._core
         name = device_name(device)
         with self._swap:
-            if name == self.device or name == self._core.backend == "cpu":
+            if name == self.requested_device or name == self._core.backend == "cpu":
                 return self._core
             self._core.encode([], "", 1, False)
             core = self._elsewhere.get(name)
             if core is None:
-                core = self._like(name, self._dtype_choice, self._arguments.rounded_products)
+                core = self._like(name, self._dtype_choice, self._arguments)
                 self._elsewhere.clear()
                 self._elsewhere[name] = core
             return core
@@ -197,13 +208,18 @@ class Loaded:
         limit = self._core.max_seq_length  # an unusable model cannot be pickled
         _, _, task, *_ = self._resources
         arguments = replace(
-            self._arguments, device=self.device, dtype=self._dtype_choice, processor_kwargs=None,
+            self._arguments, device=self.requested_device, dtype=self._dtype_choice, processor_kwargs=None,
             default_dtype=None if self._dtype_choice else self._arguments.default_dtype,
             model_kwargs=None if task is None else {"default_task": task},
             tokenizer_kwargs=None, config_kwargs=None, prompts=None, default_prompt_name=None, truncate_dim=None,
             similarity_fn_name=None, max_seq_length=None if self._limit is None else limit, trust_remote_code=False,
         )  # fmt: skip
         return restore, (type(self), arguments, {name: getattr(self, name) for name in self.kept})
+
+
+def modes_of(arguments: Arguments) -> list[str] | None:
+    """The pooling modes that were chosen in place of the model's."""
+    return None if arguments.pooling is None else list(arguments.pooling)
 
 
 def restore(kind: type[Loaded], arguments: Arguments, settings: dict[str, Any]) -> Loaded:
@@ -217,7 +233,8 @@ def restore(kind: type[Loaded], arguments: Arguments, settings: dict[str, Any]) 
             model._core.tokenizer.set_truncation_side(settings["_token_settings"].truncation_side)
     except GrillyError as error:
         model._held.core = cast(EmbeddingModel, Unusable(error))
-        model._arguments, model.device, model.dtype = arguments, str(arguments.device), str(arguments.dtype)
+        model._arguments, model.requested_device = arguments, str(arguments.device)
+        model.dtype = str(arguments.dtype)
     for name, value in settings.items():
         setattr(model, name, value)
     return model

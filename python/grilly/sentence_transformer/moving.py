@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.inputs import DTYPES, check_dtype, device_name
+from grilly.inputs import DTYPES, check_dtype, device_name, is_dtype
 from grilly.sentence_transformer.loaded import Loaded
 
 __all__ = ["Moving"]
@@ -137,13 +137,6 @@ class Moving(Loaded):
                 "load its folder here"
             )
         return self
-
-
-def is_dtype(value: Any) -> bool:
-    """Whether `value` names an element type rather than a device."""
-    if isinstance(value, str):
-        return value in DTYPES
-    return isinstance(value, type) or (hasattr(value, "itemsize") and not hasattr(value, "shape"))
 
 
 def concrete(dtype: Any) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from grilly.errors import UnsupportedNameError
@@ -12,6 +13,8 @@ TRAINING = "train with sentence-transformers, save the model, load its folder he
 ADAPTER = "merge the adapter into the weights with peft (merge_and_unload), save the model, load its folder here"
 UPLOAD = "save_pretrained(folder) writes the files, and huggingface_hub's HfApi().upload_folder uploads them"
 CARD = "the model card is README.md of the model's folder; save_pretrained writes it"
+FORWARD = "encode gives embeddings, and with output_value=None also token ids and token embeddings"
+ORDER = "change them with sentence-transformers, save the model, load its folder here"
 TENSORS = "there is no torch module: the weights are in the model.safetensors of the model's folder"
 
 #: Name -> the alternative.
@@ -25,17 +28,22 @@ REMEDIES: dict[str, str] = by_name(
         UPLOAD: "push_to_hub save_to_hub",
         CARD: "model_card_data model_card_data_class",
         TENSORS: (
-            "parameters named_parameters buffers state_dict load_state_dict modules children named_children "
-            "requires_grad_ zero_grad share_memory double training"
+            "parameters named_parameters buffers named_buffers state_dict load_state_dict modules named_modules "
+            "requires_grad_ zero_grad share_memory double training type apply to_empty xpu ipu mtia "
+            "get_parameter get_buffer get_submodule get_extra_state set_extra_state dump_patches call_super_init "
+            "T_destination extra_repr smart_apply "
+            "register_buffer register_parameter register_forward_hook register_forward_pre_hook register_backward_hook "
+            "register_full_backward_hook register_full_backward_pre_hook register_state_dict_pre_hook "
+            "register_state_dict_post_hook register_load_state_dict_pre_hook register_load_state_dict_post_hook"
         ),
+        ORDER: "append extend insert pop add_module register_module set_submodule",
     }
 ) | {
     "load": "SentenceTransformer(path) loads a model",
     "merge": "merge with sentence-transformers, save the model, load its folder here",
     "evaluate": "evaluators want a model of sentence-transformers: compute the measure from the rows of encode",
-    "forward": "encode gives embeddings, and with output_value=None also token ids and token embeddings",
+    "forward": FORWARD,
     "compile": "nothing is compiled while encoding: leave the call out",
-    "processor": "model.tokenizer gives token ids, model.preprocess rows of them",
     "transformers_model": "there is no torch module: output_value='token_embeddings' gives the last hidden state, and "
     "model.config is config.json",
     "get_sentence_features": "model.preprocess gives token ids and masks",
@@ -43,6 +51,12 @@ REMEDIES: dict[str, str] = by_name(
     "module_kwargs": "no module takes keywords of its own",
     "is_hpu_graph_enabled": "devices are Vulkan's and the CPU: model.backend says which",
 }
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to add to an error about an unknown name: the known one that is most like it, or nothing."""
+    found = difflib.get_close_matches(name, list(known), 1)
+    return f"; is it {found[0]!r}?" if found else ""
 
 
 class Refused:

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from grilly.sentence_transformer.aliases import arguments_of, texts_by_any_name
+from grilly.sentence_transformer.aliases import arguments_of, older_keywords, older_name, texts_by_any_name
 from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
@@ -45,7 +45,6 @@ class SentenceTransformer(Model):
         backend: `"torch"`, which selects this package's own engine.
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         truncate_dim: Dimensions kept of each embedding; default: the model's own, usually all.
-        tokenizer_kwargs: The older name of `processor_kwargs`.
         dtype: `"float32"`, `"float16"`, `"bfloat16"` or `"int8"`, NumPy's or torch's type. None or `"auto"`, if no
             other argument names one: the type in config.json, else the checkpoint's own, as in transformers 5.
         max_seq_length: Maximum tokens per text; default: the model's own.
@@ -57,7 +56,8 @@ class SentenceTransformer(Model):
 
     Attributes:
         model_name: The name as it was given.
-        device: The requested device, as a str; `backend` and `device_name` report where batches actually run.
+        device: `"cpu"`, where results are, as a str that torch takes for a device; `requested_device` is the one
+            asked for, and `backend` and `device_name` report where batches actually run.
         prompts: Texts by name; may be changed.
         default_prompt_name: The prompt used when a call names none; may be changed.
         truncate_dim: Dimensions kept of each embedding, or None for all; may be changed.
@@ -86,6 +86,7 @@ class SentenceTransformer(Model):
         ((2, 384), (2, 2))
     """
 
+    @older_keywords("SentenceTransformer")
     def __init__(
         self,
         model_name_or_path: str | os.PathLike[str] | None = None,
@@ -107,7 +108,6 @@ class SentenceTransformer(Model):
         backend: Literal["torch"] = "torch",
         similarity_fn_name: Any = None,
         truncate_dim: int | None = None,
-        tokenizer_kwargs: dict[str, Any] | None = None,
         dtype: Any = None,
         max_seq_length: int | None = None,
         num_threads: int | None = None,
@@ -135,6 +135,7 @@ class SentenceTransformer(Model):
     @overload
     def encode(self, *arguments: Any, **options: Any) -> Any: ...
 
+    @older_keywords("SentenceTransformer.encode")
     @texts_by_any_name
     def encode(
         self,
@@ -195,6 +196,7 @@ class SentenceTransformer(Model):
         """
         return self._encode(inputs, Wanted.of(locals()))
 
+    @older_keywords("SentenceTransformer.encode")
     @arguments_of(encode)
     def encode_query(self, inputs: Texts, **options: Any) -> Any:
         """`encode` with the task `query` and the prompt of that name, unless one is given.
@@ -212,6 +214,7 @@ class SentenceTransformer(Model):
         """
         return self._encode(inputs, Wanted.of(options, "query"))
 
+    @older_keywords("SentenceTransformer.encode")
     @arguments_of(encode)
     def encode_document(self, inputs: Texts, **options: Any) -> Any:
         """`encode` with the task `document` and its prompt, unless one is given.
@@ -229,6 +232,7 @@ class SentenceTransformer(Model):
         """
         return self._encode(inputs, Wanted.of(options, "document"))
 
+    @older_name("encode(sentences, pool=pool)", DeprecationWarning)
     def encode_multi_process(
         self,
         sentences: Texts,

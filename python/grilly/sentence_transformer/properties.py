@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from grilly.errors import GrillyError, InvalidArgumentError
 from grilly.held import UNLIMITED
-from grilly.inputs import merge_prompts, positive
+from grilly.inputs import device_name, merge_prompts, positive
+from grilly.place import Place
 from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.loaded import Loaded
+from grilly.tokenizer import Tokenizer
 
 __all__ = ["Properties"]
+
+logger = logging.getLogger("grilly")
 
 
 class Properties(Loaded):
@@ -21,6 +26,7 @@ class Properties(Loaded):
 
     #: Prompts that every model of the class has, empty unless it defines them.
     usual_prompts: ClassVar[tuple[str, ...]] = ("query", "document")
+    kept = (*Loaded.kept, "_trust_remote_code")
 
     def _load(self, arguments: Arguments) -> None:
         merge_prompts(arguments.prompts, (), ())  # report a wrong type before searching for the model
@@ -28,6 +34,7 @@ class Properties(Loaded):
             if getattr(arguments, name) is not None:
                 positive(getattr(arguments, name), name)
         super()._load(arguments)
+        self._trust_remote_code = arguments.trust_remote_code
         prompts, prompt_name, *_ = self._core.configured
         self.prompts = merge_prompts(arguments.prompts, prompts, self.usual_prompts)
         self.default_prompt_name = arguments.default_prompt_name or prompt_name
@@ -38,7 +45,45 @@ class Properties(Loaded):
         self.config: dict[str, Any] = json.loads(self._core.config_json)
         self.model_type = self._core.model_type
 
+    # --------------------------------------------------------------------------------------------------------- device
+
+    @property
+    def device(self) -> Place:
+        """`"cpu"`, the place of all results, tensors included; `requested_device` is the one that was asked for.
+
+        It is a str that torch takes for a device, with `type` and `index`. `backend` and `device_name` say where
+        batches run.
+        """
+        return Place(self.requested_device)
+
+    @property
+    def _target_device(self) -> Place:
+        """The older name of `device`; setting it is `to(device)`."""
+        logger.warning("%s._target_device is the older name of device", type(self).__name__)
+        return self.device
+
+    @_target_device.setter
+    def _target_device(self, device: Any) -> None:
+        logger.warning("%s._target_device is the older way to write to(device)", type(self).__name__)
+        self._reload(device_name(device))
+
+    @property
+    def trust_remote_code(self) -> bool:
+        """The value that was given to the constructor; may be set. No code of a model's repository is ever run."""
+        return self._trust_remote_code
+
+    @trust_remote_code.setter
+    def trust_remote_code(self, value: bool) -> None:
+        if value:
+            self._say("trust_remote_code=True: no code of the model's repository is run")
+        self._trust_remote_code = value
+
     # --------------------------------------------------------------------------------------------------------- tokens
+
+    @property
+    def processor(self) -> Tokenizer:
+        """The same as `tokenizer`."""
+        return self.tokenizer
 
     @property
     def max_seq_length(self) -> int | float:
@@ -161,10 +206,6 @@ class Properties(Loaded):
             True
         """
         return self._core.plan_text
-
-    def __len__(self) -> int:
-        """Number of modules."""
-        return len(self._core.modules)
 
     def __repr__(self) -> str:
         try:

@@ -14,6 +14,7 @@ from grilly.errors import InvalidArgumentError, ModelFormatError
 from grilly.inputs import path_text
 from grilly.listing import ROUTERS, listed
 from grilly.sentence_transformer.arguments import DTYPE_KEYS
+from grilly.sentence_transformer.module_kinds import FLAGS
 from grilly.sentence_transformer.settings import Settings
 
 __all__ = ["Saving"]
@@ -160,17 +161,22 @@ class Saving(Settings):
         poolings = [path for path, kind in modules if kind == "Pooling"]
         if rows is BARE_MODULES:
             mode = dict(self._core.modules)["Pooling"]
+            modes = mode.split("+")
             # Without its name the reference takes the mean.
             changed[os.path.join(poolings[0], "config.json")] = {
-                "word_embedding_dimension": self._core.dimension,
+                "word_embedding_dimension": self._core.dimension // len(modes),
                 "pooling_mode_mean_tokens": mode == "mean",
                 "pooling_mode_lasttoken": mode == "lasttoken",
                 "include_prompt": True,
             }
-        if self._include_prompt is not None:
+        now = self._pooling()
+        if now:
             for path in (os.path.join(pooling, "config.json") for pooling in poolings if pooling):
                 before = changed.get(path) or read_json(self._folder / path, dict)
-                changed[path] = before | {"include_prompt": self._include_prompt}
+                # Beside the name of a mode the older booleans would count, too.
+                changed[path] = {
+                    key: value for key, value in before.items() if not ("pooling_mode" in now and key in FLAGS.values())
+                } | now
         for file, values in changed.items():
             write_json(place / file, values)
         if not card:
@@ -182,6 +188,14 @@ class Saving(Settings):
             (place / "README.md").write_text(text, encoding="utf-8")
             made.append("README.md")
         return list(dict.fromkeys([*made, *changed]))
+
+    def _pooling(self) -> dict[str, Any]:
+        """The settings of pooling that were set."""
+        modes, include_prompt = self._arguments.pooling, self._include_prompt
+        now: dict[str, Any] = {} if include_prompt is None else {"include_prompt": include_prompt}
+        if modes is not None:
+            now["pooling_mode"] = modes[0] if len(modes) == 1 else list(modes)
+        return now
 
     def _model_settings(self) -> dict[str, Any]:
         """config_sentence_transformers.json with the current settings."""

@@ -9,18 +9,19 @@ from typing import Any, ClassVar
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import positive
+from grilly.sentence_transformer.aliases import older_name
 from grilly.sentence_transformer.arguments import Arguments
-from grilly.sentence_transformer.properties import Properties
+from grilly.sentence_transformer.sequence import ModuleSequence
 from grilly.similarity import SIMILARITIES
 
 __all__ = ["Settings", "Similar"]
 
 
-class Similar(Properties):
+class Similar(ModuleSequence):
     """A loaded model whose embeddings can be compared."""
 
     SUPPORTED_SIMILARITY_FN_NAMES: ClassVar[tuple[str, ...]] = tuple(SIMILARITIES)
-    kept = (*Properties.kept, "_similarity_fn_name")
+    kept = (*ModuleSequence.kept, "_similarity_fn_name")
     #: The function where neither the constructor nor the model names one.
     usual_similarity: ClassVar[str] = "cosine"
 
@@ -93,6 +94,7 @@ class Settings(Similar):
         """
         return min(self._core.dimension, self.truncate_dim or self._core.dimension)
 
+    @older_name("get_embedding_dimension", FutureWarning)
     def get_sentence_embedding_dimension(self) -> int:
         """The same as `get_embedding_dimension`.
 
@@ -118,6 +120,7 @@ class Settings(Similar):
         finally:
             self.truncate_dim = before
 
+    @older_name("truncate_embeddings", FutureWarning)
     @contextmanager
     def truncate_sentence_embeddings(self, truncate_dim: int | None) -> Iterator[None]:
         """The older name of `truncate_embeddings`.
@@ -136,7 +139,8 @@ class Settings(Similar):
         Example:
             >>> model.set_pooling_include_prompt(True)
         """
-        with self._swap:
-            for core in self._held.cores():
-                core.set_pooling_include_prompt(bool(include_prompt))
-            self._include_prompt = bool(include_prompt)
+        self._include(bool(include_prompt))
+
+    def _pool(self, modes: tuple[str, ...]) -> None:
+        super()._pool(modes)
+        self.pooling_type = "+".join(modes)

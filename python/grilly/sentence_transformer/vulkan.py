@@ -60,7 +60,8 @@ class VulkanSentenceTransformer(Model):
 
     Attributes:
         model_name: The name as it was given.
-        device: The requested device; `backend` and `device_name` report where batches actually run.
+        device: `"cpu"`, where results are, as a str that torch takes for a device; `requested_device` is the one
+            asked for, and `backend` and `device_name` report where batches actually run.
         prompts: Texts by name; may be changed.
         default_prompt_name: The prompt used when a call names none; may be changed.
         truncate_dim: Dimensions kept of each embedding, or None for all; may be changed.

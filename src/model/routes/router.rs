@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Row;
 use crate::model::config::{Ordered, read_as, read_json};
@@ -78,6 +78,18 @@ impl Router {
                 None => "no task is given, and the model has no default route".into(),
             };
             Error::InvalidArgument(format!("{given}, expected one of {:?}", self.tasks().collect::<Vec<_>>()))
+        })
+    }
+
+    /// The settings as a JSON object; `settings` gives those of a module.
+    pub(super) fn settings(&self, settings: &impl Fn(&Row) -> Value) -> Value {
+        let routes =
+            self.routes.iter().map(|(name, rows)| json!([name, rows.iter().map(settings).collect::<Vec<_>>()]));
+        json!({
+            "kind": "Router",
+            "default_route": self.default,
+            "route_mappings": self.mappings,
+            "routes": routes.collect::<Vec<_>>(),
         })
     }
 

@@ -1,0 +1,199 @@
+"""Views of a model's modules: what they have in common."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from grilly.errors import UnsupportedNameError
+from grilly.sentence_transformer.aliases import older_name
+from grilly.sentence_transformer.names import FORWARD, TENSORS, nearest
+
+if TYPE_CHECKING:
+    from grilly.sentence_transformer.sequence import ModuleSequence
+
+__all__ = ["FILES", "Input", "Module", "Wide"]
+
+# The core's limit for a table of token vectors, which has none.
+UNLIMITED = 2**31 - 1
+FILES = "change the module's files in a copy of the model's folder, and load that"
+MODEL = "model.config is config.json, and encode(output_value='token_embeddings') gives the last hidden state"
+LEFT_OUT = {"auto_model": MODEL, "model": MODEL, "forward": FORWARD} | dict.fromkeys(
+    (
+        "linear residual norm embedding layer_weights parameters named_parameters buffers state_dict load_state_dict "
+        "modules children named_children requires_grad_ zero_grad weight"
+    ).split(),
+    TENSORS,
+)
+
+
+class Module:
+    """One module of a model, whose attributes are its settings, with sentence-transformers' names.
+
+    They are read from the model when asked for. `max_seq_length` of a Transformer, and `pooling_mode` and
+    `include_prompt` of a Pooling may be set, and change the model. Other settings are those of its files.
+
+    Raises:
+        UnsupportedNameError: A name that belongs to torch's modules, or a setting that cannot be changed (also an
+            `AttributeError`).
+
+    Example:
+        >>> model[0].max_seq_length, model[1].pooling_mode, model[1].get_embedding_dimension()
+        (256, 'mean', 384)
+    """
+
+    #: The settings that saved files have.
+    config_keys: ClassVar[tuple[str, ...]] = ()
+    #: Of these the one, if any, that is the number of columns of the result.
+    columns: ClassVar[str | None] = None
+
+    def __init__(self, model: ModuleSequence, place: tuple[int, ...], name: str) -> None:
+        self._model, self._place, self._name = model, place, name
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        found = json.loads(self._model._core.module_settings)[self._place[0]]
+        if len(self._place) > 1:
+            route, number = self._place[1:]
+            found = found["routes"][route][1][number]
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+
+    @property
+    def modalities(self) -> list[str]:
+        """`["text"]`."""
+        return ["text"]
+
+    @property
+    def training(self) -> bool:
+        """False."""
+        return False
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """The settings that saved files have, by name.
+
+        Example:
+            >>> model[1].get_config_dict()
+            {'embedding_dimension': 384, 'pooling_mode': 'mean', 'include_prompt': True}
+        """
+        return {name: getattr(self, name) for name in self.config_keys if hasattr(self, name)}
+
+    def _dimension(self) -> int:
+        """Columns of the module's result."""
+        return int(getattr(self, self.columns or ""))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        settings = self._settings
+        if name in settings and name != "kind":
+            return settings[name]
+        kind = type(self).__name__
+        if name in LEFT_OUT:
+            raise UnsupportedNameError(f"{kind}.{name} is left out: {LEFT_OUT[name]}")
+        raise AttributeError(f"{kind} has no attribute {name!r}{nearest(name, dir(self))}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        known = getattr(type(self), name, None)
+        if name.startswith("_") or (isinstance(known, property) and known.fset is not None):
+            object.__setattr__(self, name, value)
+        elif name in dir(self):
+            raise UnsupportedNameError(f"{type(self).__name__}.{name} cannot be set: {FILES}")
+        else:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{nearest(name, dir(self))}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self._settings} - {"kind", "routes", "columns"})
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Module) and self._model is other._model
+        return same and self._place == other._place  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((id(self._model), self._place))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.get_config_dict()})"
+
+
+class Wide(Module):
+    """A module that says how many columns its result has."""
+
+    def get_embedding_dimension(self) -> int:
+        """Columns of the module's result.
+
+        Example:
+            >>> model[0].get_embedding_dimension()
+            384
+        """
+        return self._dimension()
+
+    @older_name("get_embedding_dimension", FutureWarning)
+    def get_sentence_embedding_dimension(self) -> int:
+        """The same as `get_embedding_dimension`.
+
+        Example:
+            >>> model[1].get_sentence_embedding_dimension()
+            384
+        """
+        return self._dimension()
+
+    @older_name("get_embedding_dimension", FutureWarning)
+    def get_word_embedding_dimension(self) -> int:
+        """The same as `get_embedding_dimension`.
+
+        Example:
+            >>> model[0].get_word_embedding_dimension()
+            384
+        """
+        return self._dimension()
+
+
+class Input(Wide):
+    """A first module: it makes tokens of texts."""
+
+    @property
+    def max_seq_length(self) -> int | float:
+        """Maximum tokens of a text; setting it sets that of the model."""
+        limit = self._settings["max_seq_length"]
+        return math.inf if limit == UNLIMITED else limit
+
+    @max_seq_length.setter
+    def max_seq_length(self, value: int) -> None:
+        if len(self._place) > 1:
+            raise UnsupportedNameError("the limit of one route cannot be set: model.max_seq_length sets that of all")
+        self._model.max_seq_length = value
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer."""
+        if len(self._place) > 1:
+            raise UnsupportedNameError(
+                f"the tokenizer of a route is left out: model.preprocess(texts, task={self._name!r}) gives its ids"
+            )
+        return self._model.tokenizer
+
+    @property
+    def processor(self) -> Any:
+        """The same as `tokenizer`."""
+        return self.tokenizer
+
+    def preprocess(self, inputs: Any, prompt: str | None = None, **options: Any) -> dict[str, Any]:
+        """The model's `preprocess`.
+
+        Example:
+            >>> model[0].preprocess(["Hello"])["input_ids"].tolist()
+            [[101, 7592, 102]]
+        """
+        if len(self._place) > 1:
+            options.setdefault("task", self._name)
+        return self._model.preprocess(inputs, prompt, **options)
+
+    def tokenize(self, texts: Any, **options: Any) -> dict[str, Any]:
+        """The older name of `preprocess`.
+
+        Example:
+            >>> model[0].tokenize(["Hello"])["input_ids"].tolist()
+            [[101, 7592, 102]]
+        """
+        return self.preprocess(texts, **options)

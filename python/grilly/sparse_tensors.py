@@ -1,0 +1,267 @@
+"""Sparse rows under the names that torch's sparse tensors and SciPy's matrices have."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly.errors import UnsupportedError
+from grilly.inputs import check_dtype, device_name, is_dtype
+from grilly.place import Place
+
+if TYPE_CHECKING:
+    from grilly.sparse import SparseRows
+
+__all__ = ["Numbers", "TensorNames"]
+
+Self = TypeVar("Self", bound="TensorNames")
+
+
+class Numbers(np.ndarray[Any, np.dtype[Any]]):
+    """An array that also answers as a tensor, and as the method of a tensor that returns it: `values` is `values()`.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.sparse_tensors import Numbers
+        >>> numbers = np.array([1, 2]).view(Numbers)
+        >>> numbers().cpu().numpy().tolist(), numbers.numel()
+        ([1, 2], 2)
+    """
+
+    def __call__(self) -> Numbers:
+        return self
+
+    def cpu(self) -> Numbers:
+        """The array itself.
+
+        Example:
+            >>> np.array([1, 2]).view(Numbers).cpu().tolist()
+            [1, 2]
+        """
+        return self
+
+    def detach(self) -> Numbers:
+        """The array itself.
+
+        Example:
+            >>> np.array([1, 2]).view(Numbers).detach().tolist()
+            [1, 2]
+        """
+        return self
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """The same numbers as a plain array.
+
+        Example:
+            >>> type(np.array([1, 2]).view(Numbers).numpy()).__name__
+            'ndarray'
+        """
+        return self.view(np.ndarray)
+
+    def numel(self) -> int:
+        """How many there are.
+
+        Example:
+            >>> np.array([1, 2]).view(Numbers).numel()
+            2
+        """
+        return self.size
+
+
+class TensorNames:
+    """What code for sparse tensors calls on rows; dense results are NumPy arrays."""
+
+    values: Numbers
+    columns: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    shape: tuple[int, ...]
+
+    is_sparse = True
+    requires_grad = False
+
+    def coalesce(self: Self) -> Self:
+        """The rows themselves, whose columns rise and differ.
+
+        Example:
+            >>> rows.coalesce() is rows
+            True
+        """
+        return self
+
+    def is_coalesced(self) -> bool:
+        """True.
+
+        Example:
+            >>> rows.is_coalesced()
+            True
+        """
+        return True
+
+    def indices(self) -> Numbers:
+        """The places of the stored numbers: int64 `(2, K)`, rows and columns; of a vector `(1, K)`.
+
+        Example:
+            >>> rows.indices().tolist()
+            [[0, 0], [1, 3]]
+        """
+        places = [self.columns] if self.ndim == 1 else [self.row_numbers(), self.columns]
+        return np.stack(places).view(Numbers)
+
+    def row_numbers(self) -> npt.NDArray[np.int64]:
+        """The row of each stored number.
+
+        Example:
+            >>> rows.row_numbers().tolist()
+            [0, 0]
+        """
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def to_dense(self) -> npt.NDArray[np.floating[Any]]:
+        """The whole array, zeros included: `toarray()`.
+
+        Example:
+            >>> rows.to_dense().tolist()
+            [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]
+        """
+        return self._rows.toarray()
+
+    def numpy(self) -> npt.NDArray[np.floating[Any]]:
+        """The same as `to_dense`.
+
+        Example:
+            >>> rows.numpy().shape
+            (2, 4)
+        """
+        return self.to_dense()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """The whole array."""
+        if copy is False:
+            raise ValueError("rows are stored without their zeros: the whole array is a copy")
+        return self.to_dense().astype(dtype or self.dtype, copy=False)
+
+    def tocsr(self) -> Any:
+        """SciPy's `csr_array` of the same numbers, where SciPy is installed; of a vector with one row.
+
+        Raises:
+            ImportError: SciPy is not installed.
+        """
+        try:
+            sparse = importlib.import_module("scipy.sparse")
+        except ImportError as error:
+            raise ImportError("tocsr() needs SciPy, which cannot be imported; pip install scipy") from error
+        matrix = self._rows.matrix()
+        return sparse.csr_array((matrix.values.numpy(), matrix.columns, matrix.starts), matrix.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or its number at `dim`.
+
+        Example:
+            >>> rows.size(), rows.size(0), rows.size(-1)
+            ((2, 4), 2, 4)
+        """
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """Number of axes.
+
+        Example:
+            >>> rows.dim(), rows[0].dim()
+            (2, 1)
+        """
+        return self.ndim
+
+    def numel(self) -> int:
+        """Number of elements, zeros included.
+
+        Example:
+            >>> rows.numel()
+            8
+        """
+        return int(np.prod(self.shape))
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def nnz(self) -> int:
+        """How many numbers are stored."""
+        return len(self.values)
+
+    def _nnz(self) -> int:
+        return self.nnz
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers, NumPy's."""
+        return self.values.dtype
+
+    @property
+    def device(self) -> Place:
+        """`"cpu"`."""
+        return Place("cpu")
+
+    def cpu(self: Self) -> Self:
+        """The rows themselves.
+
+        Example:
+            >>> rows.cpu() is rows
+            True
+        """
+        return self
+
+    def detach(self: Self) -> Self:
+        """The rows themselves.
+
+        Example:
+            >>> rows.detach() is rows
+            True
+        """
+        return self
+
+    def to(self, *arguments: Any, device: Any = None, dtype: Any = None, **more: Any) -> SparseRows:
+        """Rows in another element type; the device can only be the CPU.
+
+        Raises:
+            UnsupportedError: Another device; a tensor of `to_torch()` can be moved.
+
+        Example:
+            >>> rows.to("cpu").to(np.float16).dtype.name
+            'float16'
+        """
+        for argument in arguments:
+            if isinstance(argument, bool):
+                continue
+            if is_dtype(argument):
+                dtype = argument
+            else:
+                device = argument
+        if device is not None and not isinstance(device, Place) and device_name(device) != "cpu":
+            raise UnsupportedError(f"rows are on the CPU, not on {device!r}; to_torch().to({device!r}) moves a tensor")
+        if dtype is None:
+            return self._rows
+        name = check_dtype(dtype)
+        if name not in ("float32", "float16"):
+            raise UnsupportedError(f"rows are float32 or float16, not {name}; to_torch({name!r}) gives a tensor")
+        return self._like(self.values.astype(name))
+
+    def _like(self, values: npt.NDArray[Any]) -> SparseRows:
+        """The same places with other numbers, of which zeros are left out."""
+        kept = values != 0
+        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts].astype(np.int64)
+        return type(self._rows)(values[kept], self.columns[kept], starts, self.shape)
+
+    @property
+    def _rows(self) -> SparseRows:
+        return self  # type: ignore[return-value]
+
+    def __getattr__(self, name: str) -> Any:
+        remedy = (
+            "" if name.startswith("_") else "; to_torch() gives a tensor, tocsr() SciPy's matrix, toarray() an array"
+        )
+        raise AttributeError(f"SparseRows has no attribute {name!r}{remedy}")
