@@ -48,7 +48,7 @@ class CrossEncoder(Scoring, Moving):
 
     Attributes:
         activation_fn: The function of the logits; may be changed.
-        keep_in_fp32_modules: The argument, as a list.
+        keep_in_fp32_modules: The argument, as a list; may be changed.
         model_name: The name as it was given; also `device`, `dtype`, `prompts`, `default_prompt_name`, `tokenizer` and
             `config`, as for `SentenceTransformer`.
 

@@ -50,7 +50,7 @@ def _answer(options: argparse.Namespace, references: list[str], sentences: list[
     start = time.perf_counter()
     with VulkanSentenceTransformer(options.model, device=options.device) as model:
         loaded = time.perf_counter() - start
-        dimensions = model.get_sentence_embedding_dimension()
+        dimensions = model.get_embedding_dimension()
         print(f"Model     {options.model}, {dimensions} dimensions, ready in {loaded:.2f} s")
         print(f"Device    {model.device_name} ({model.backend}): {model.device_reason}")
 

@@ -23,8 +23,17 @@ class Scoring(Calls):
     """A loaded model of scores, with its settings."""
 
     activation_fn: Activation
-    keep_in_fp32_modules: list[str]
-    kept = (*Calls.kept, "activation_fn", "keep_in_fp32_modules")
+    _in_float32: tuple[str, ...] = ()
+    kept = (*Calls.kept, "activation_fn", "_in_float32")
+
+    @property
+    def keep_in_fp32_modules(self) -> list[str]:
+        """Paths of linear layers that compute in float32; setting it is `set_keep_in_fp32_modules`."""
+        return list(self._in_float32)
+
+    @keep_in_fp32_modules.setter
+    def keep_in_fp32_modules(self, module_names: Sequence[str]) -> None:
+        self.set_keep_in_fp32_modules(module_names)
 
     def set_keep_in_fp32_modules(self, module_names: Sequence[str]) -> None:
         """Chooses linear layers that compute in float32: the head, which always does, or any in a float32 model.
@@ -45,15 +54,14 @@ class Scoring(Calls):
         """
         if not isinstance(module_names, list | tuple) or not all(isinstance(name, str) for name in module_names):
             raise InvalidArgumentError(f"keep_in_fp32_modules is {module_names!r}, expected a list of paths of modules")
-        inner = [name for name in module_names if any(part.isdecimal() for part in name.split(".")[1:])]
-        if inner and self.dtype != "float32":
-            raise UnsupportedError(
-                f"keep_in_fp32_modules lists {inner[0]!r}, a layer of the encoder, which computes in {self.dtype}; the "
-                "head computes in float32 anyway, and dtype='float32' lets all layers do so"
-            )
+        need_float32(module_names, self.dtype)
         if module_names:
             self._say(f"keep_in_fp32_modules={list(module_names)} changes nothing: these layers compute in float32")
-        self.keep_in_fp32_modules = list(dict.fromkeys(module_names))
+        self._in_float32 = tuple(dict.fromkeys(module_names))
+
+    def _reload(self, device: str | None = None, dtype: str | None = None, *more: Any, **options: Any) -> None:
+        need_float32(self._in_float32, dtype or self.dtype)
+        super()._reload(device, dtype, *more, **options)
 
     def get_default_activation_fn(self) -> Activation:
         """The function in the model's configuration; else the sigmoid for one label, the identity for several.
@@ -116,6 +124,16 @@ class Scoring(Calls):
         if isinstance(inputs, list | tuple):
             return len(inputs) > 0 and not isinstance(inputs[0], list | tuple | np.ndarray)
         return isinstance(inputs, str)
+
+
+def need_float32(module_names: Sequence[str], dtype: str) -> None:
+    """Rejects layers that do not compute in float32 in a model of a type."""
+    inner = [name for name in module_names if any(part.isdecimal() for part in name.split(".")[1:])]
+    if inner and dtype != "float32":
+        raise UnsupportedError(
+            f"keep_in_fp32_modules lists {inner[0]!r}, a layer of the encoder, which computes in {dtype}; the head "
+            "computes in float32 anyway, and dtype='float32' lets all layers do so"
+        )
 
 
 def without_labels(config_kwargs: Any, num_labels: int | None) -> tuple[Any, int | None]:

@@ -115,6 +115,8 @@ class SparseRows(Products):
         tensor = embeddings.detach().cpu().coalesce()
         places, values = tensor.indices().numpy(), as_array(tensor.values())
         shape = tuple(tensor.shape)
+        if len(shape) not in (1, 2):
+            raise InvalidArgumentError(f"a tensor of shape {shape} has no rows, expected (N, D) or (D,)")
         numbers = places[0] if len(shape) == 2 else np.zeros(len(values), np.int64)
         starts = np.searchsorted(numbers, np.arange((shape[0] if len(shape) == 2 else 1) + 1)).astype(np.int64)
         stored = cls(values, places[-1], starts, shape)
@@ -147,7 +149,7 @@ class SparseRows(Products):
         """
         torch = importlib.import_module("torch")
         tensors = to_tensor(self.indices().numpy()), to_tensor(self.values.numpy(), dtype)
-        return torch.sparse_coo_tensor(*tensors, self.shape, is_coalesced=True)
+        return torch.sparse_coo_tensor(*tensors, self.shape, is_coalesced=True, check_invariants=False)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -238,4 +240,6 @@ def as_dense(embeddings: Any) -> Any:
     """
     if isinstance(embeddings, list | tuple) and is_sparse(embeddings):
         return np.stack([as_array(as_dense(row)) for row in embeddings])
+    if isinstance(embeddings, SparseRows):
+        return embeddings.toarray()
     return embeddings.to_dense() if is_sparse(embeddings) else embeddings

@@ -119,29 +119,29 @@ class TensorNames:
         """
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
-    def to_dense(self) -> npt.NDArray[np.floating[Any]]:
+    def to_dense(self) -> Numbers:
         """The whole array, zeros included: `toarray()`.
 
         Example:
             >>> rows.to_dense().tolist()
             [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]
         """
-        return self._rows.toarray()
+        return self._rows.toarray().view(Numbers)
 
     def numpy(self) -> npt.NDArray[np.floating[Any]]:
-        """The same as `to_dense`.
+        """The same as `toarray`.
 
         Example:
             >>> rows.numpy().shape
             (2, 4)
         """
-        return self.to_dense()
+        return self._rows.toarray()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """The whole array."""
         if copy is False:
             raise ValueError("rows are stored without their zeros: the whole array is a copy")
-        return self.to_dense().astype(dtype or self.dtype, copy=False)
+        return self._rows.toarray().astype(dtype or self.dtype, copy=False)
 
     def tocsr(self) -> Any:
         """SciPy's `csr_array` of the same numbers, where SciPy is installed; of a vector with one row.

@@ -158,8 +158,10 @@ def test_layers_that_compute_in_float32(folder):
     with CrossEncoder(folder, device="cpu", keep_in_fp32_modules=[head, inner, head]) as model:
         assert model.keep_in_fp32_modules == [head, inner]
         assert pickle.loads(pickle.dumps(model)).keep_in_fp32_modules == [head, inner]
-        model.set_keep_in_fp32_modules([])
-        assert model.keep_in_fp32_modules == []
+        with pytest.raises(UnsupportedError, match="computes in float16"):
+            model.half()
+        model.keep_in_fp32_modules = ()
+        assert model.keep_in_fp32_modules == [] and model.half().dtype == "float16" and model.float().dtype == "float32"
         for wrong in (head, [1], None):
             with pytest.raises(ValueError, match="keep_in_fp32_modules is"):
                 model.set_keep_in_fp32_modules(wrong)

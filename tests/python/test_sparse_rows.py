@@ -33,7 +33,8 @@ def test_names_of_sparse_tensors():
     assert ROWS.indices().tolist() == np.array(np.nonzero(DENSE)).tolist() and ROWS.indices().dtype == np.int64
     assert ROWS.values().tolist() == ROWS.values.tolist() == DENSE[DENSE != 0].tolist()
     assert ROWS.values().cpu().detach().numpy().tolist() == ROWS.values.tolist() and ROWS.values.numel() == 6
-    assert np.array_equal(ROWS.to_dense(), DENSE) and np.array_equal(ROWS.numpy(), DENSE)
+    for dense in (ROWS.to_dense(), ROWS.to_dense().cpu().numpy(), ROWS.numpy(), ROWS.cpu().toarray()):
+        assert np.array_equal(dense, DENSE)
     assert ROWS.size() == (4, 4) and ROWS.size(0) == ROWS.size(-1) == 4 and ROWS.dim() == ROWS.ndim == 2
     assert ROWS.numel() == 16 and ROWS.nnz == ROWS._nnz() == 6
     assert ROWS.dtype == np.float32 and ROWS.device == "cpu" and ROWS.device.type == "cpu"

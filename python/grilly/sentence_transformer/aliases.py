@@ -77,8 +77,10 @@ def older_keywords(place: str) -> Callable[[Method], Method]:
                     say_once(f"{place}: {name} is no longer given by position; give it by its name, {name}=")
                     keywords.setdefault(name, value)  # the one given by name counts
                 arguments = arguments[:1]
-            for name in older.keys() & keywords.keys():
-                value, now = keywords.pop(name), older[name]
+            for name, now in older.items():
+                if name not in keywords:
+                    continue
+                value = keywords.pop(name)
                 say_once(f"{place}: {name} is an older keyword{f' of {now}' if now else ' without effect'}")
                 if now:
                     keywords.setdefault(now, value)

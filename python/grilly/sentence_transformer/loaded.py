@@ -49,8 +49,8 @@ class Loaded:
     )  # fmt: skip
 
     model_name: str
-    #: The device that was asked for, by name; `backend` says where batches run.
-    requested_device: str
+    # The device that was asked for, by name.
+    _requested: str
     dtype: str
     _include_prompt: bool | None = None
     # The element type that was asked for, None for the default of the class; routes may have ones of their own.
@@ -82,7 +82,7 @@ class Loaded:
         # A folder's path must not depend on the working directory.
         self._folder = Path(os.path.abspath(found.folder))
         self.model_name = self._held.name = os.fspath(name)
-        self.requested_device, self.dtype = choices.device, self._core.dtype
+        self._requested, self.dtype = choices.device, self._core.dtype
         # State needed by a copy in another process.
         self._arguments = replace(
             arguments,
@@ -141,18 +141,18 @@ class Loaded:
         with self._swap:
             before = self._core
             before.encode([], "", 1, False)  # a closed model stays closed
-            wanted = (device or self.requested_device, dtype or self.dtype)
+            wanted = (device or self._requested, dtype or self.dtype)
             known = self._arguments.rounded_products
             levels = known if rounded is None else rounded or None
             modes = pooling or self._arguments.pooling
-            same = (self.requested_device, self.dtype, known, self._arguments.pooling)
+            same = (self._requested, self.dtype, known, self._arguments.pooling)
             if (*wanted, levels, modes) == same:
                 return
             arguments = replace(self._arguments, rounded_products=levels, pooling=modes)
             self._held.core = self._like(wanted[0], dtype or self._dtype_choice, arguments)
             self._arguments = arguments
             self._dtype_choice = dtype or self._dtype_choice
-            self.requested_device, self.dtype = wanted
+            self._requested, self.dtype = wanted
             self._elsewhere.clear()
 
     def _like(self, device: str, dtype: str | None, arguments: Arguments) -> EmbeddingModel:
@@ -170,7 +170,7 @@ class Loaded:
             return self._core
         name = device_name(device)
         with self._swap:
-            if name == self.requested_device or name == self._core.backend == "cpu":
+            if name == self._requested or name == self._core.backend == "cpu":
                 return self._core
             self._core.encode([], "", 1, False)
             core = self._elsewhere.get(name)
@@ -208,7 +208,7 @@ class Loaded:
         limit = self._core.max_seq_length  # an unusable model cannot be pickled
         _, _, task, *_ = self._resources
         arguments = replace(
-            self._arguments, device=self.requested_device, dtype=self._dtype_choice, processor_kwargs=None,
+            self._arguments, device=self._requested, dtype=self._dtype_choice, processor_kwargs=None,
             default_dtype=None if self._dtype_choice else self._arguments.default_dtype,
             model_kwargs=None if task is None else {"default_task": task},
             tokenizer_kwargs=None, config_kwargs=None, prompts=None, default_prompt_name=None, truncate_dim=None,
@@ -233,7 +233,7 @@ def restore(kind: type[Loaded], arguments: Arguments, settings: dict[str, Any]) 
             model._core.tokenizer.set_truncation_side(settings["_token_settings"].truncation_side)
     except GrillyError as error:
         model._held.core = cast(EmbeddingModel, Unusable(error))
-        model._arguments, model.requested_device = arguments, str(arguments.device)
+        model._arguments, model._requested = arguments, str(arguments.device)
         model.dtype = str(arguments.dtype)
     for name, value in settings.items():
         setattr(model, name, value)

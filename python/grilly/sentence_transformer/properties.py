@@ -54,7 +54,12 @@ class Properties(Loaded):
         It is a str that torch takes for a device, with `type` and `index`. `backend` and `device_name` say where
         batches run.
         """
-        return Place(self.requested_device)
+        return Place(self._requested)
+
+    @property
+    def requested_device(self) -> str:
+        """The device that was asked for, by name; `backend` says where batches run."""
+        return self._requested
 
     @property
     def _target_device(self) -> Place:
