@@ -176,7 +176,7 @@ def test_layers_that_compute_in_float32(folder):
 # --------------------------------------------------------------------------------------------------------- warnings
 
 
-def test_older_names_warn(ranker, tiny_model):
+def test_older_names_warn(ranker, tiny_model, caplog):
     with pytest.warns(DeprecationWarning, match="max_length is an older name; use max_seq_length"):
         assert ranker.max_length == ranker.max_seq_length
     with pytest.warns(DeprecationWarning, match="max_length"):
@@ -190,6 +190,9 @@ def test_older_names_warn(ranker, tiny_model):
             assert model.get_embedding_dimension() == 4
         with pytest.warns(DeprecationWarning, match="encode"):
             model.encode_multi_process(["a dog"], model.start_multi_process_pool(["cpu"]))
+        for _ in range(2):
+            assert np.array_equal(model.tokenize(["a dog"])["input_ids"], model.preprocess(["a dog"])["input_ids"])
+        assert said(caplog) == ["tokenize is an older name; use preprocess"]
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.encode(["a dog"])

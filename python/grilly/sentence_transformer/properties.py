@@ -12,6 +12,7 @@ from grilly.errors import GrillyError, InvalidArgumentError
 from grilly.held import UNLIMITED
 from grilly.inputs import device_name, merge_prompts, positive
 from grilly.place import Place
+from grilly.sentence_transformer.aliases import say_once
 from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.loaded import Loaded
 from grilly.tokenizer import Tokenizer
@@ -142,6 +143,7 @@ class Properties(Loaded):
             >>> model.tokenize(["Hello", ""])["input_ids"].shape[1]
             3
         """
+        say_once("tokenize is an older name; use preprocess")
         return self.preprocess(texts, **options)
 
     # ----------------------------------------------------------------------------------------------- what the model is

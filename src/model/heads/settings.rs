@@ -62,3 +62,39 @@ impl Head {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{ActivationKind, PoolMode};
+
+    #[test]
+    fn settings_have_the_columns_of_what_a_module_reads() {
+        let mut columns = Columns { tokens: 8, sentence: 8 };
+        let pooling = Head::Pooling { modes: vec![PoolMode::Cls, PoolMode::Mean], include_prompt: true };
+        let settings = pooling.settings(&mut columns);
+        assert_eq!((&settings["embedding_dimension"], &settings["pooling_output_dimension"]), (&json!(8), &json!(16)));
+        assert_eq!((&settings["pooling_mode"], columns.sentence), (&json!(["cls", "mean"]), 16));
+        let dense = Head::Dense {
+            path: "2_Dense".into(),
+            of: Feature::Tokens,
+            gives: Feature::Tokens,
+            input: 8,
+            output: 3,
+            bias: false,
+            activation: ActivationKind::Identity,
+            residual: false,
+        };
+        let settings = dense.settings(&mut columns);
+        assert_eq!(settings["activation_function"], "torch.nn.modules.linear.Identity");
+        assert_eq!((&settings["module_output_name"], columns.tokens), (&json!("token_embeddings"), 3));
+    }
+
+    #[test]
+    fn modes_are_known_by_their_names() {
+        for name in ["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"] {
+            assert_eq!(PoolMode::named(name).map(PoolMode::name), Some(name));
+        }
+        assert_eq!((PoolMode::named("sum"), PoolMode::named("Mean")), (None, None));
+    }
+}
