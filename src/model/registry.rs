@@ -92,9 +92,10 @@ pub fn own_module(class: &str) -> Option<&'static str> {
     OWN_MODULES.iter().copied().find(|known| *known == class)
 }
 
-/// Whether a tensor is stored under a name by which the checkpoints of an architecture are known.
-pub fn is_marked(stored: &str) -> bool {
-    ARCHITECTURES.iter().any(|row| row.marks.iter().any(|mark| stored.starts_with(mark)))
+/// Whether a tensor of this name is one by which the checkpoints of an architecture are known, prefixes of the `own` one apart.
+pub fn is_marked(name: &str, own: &[String]) -> bool {
+    let mut marks = ARCHITECTURES.iter().flat_map(|row| row.marks);
+    marks.any(|mark| name.starts_with(mark) && !own.iter().any(|prefix| prefix == mark))
 }
 
 /// The message for a checkpoint that does not fit `model_type` but has the tensor names of another architecture.

@@ -183,7 +183,7 @@ impl Weights {
     /// `Weights` listing every missing, misshapen and unexpected tensor; `ModelFormat` for needed tensors that cannot be
     /// read, or that two stored ones may be.
     pub fn check(&self, needed: &[Needed], among: impl Fn(&str) -> bool) -> Result<Vec<&str>> {
-        let (mut problems, mut unread, mut twice) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut problems, mut unread) = (Vec::new(), Vec::new());
         let mut expected: HashMap<&str, &[usize]> = HashMap::new();
         let mut read = HashSet::new();
         for Needed { name, shape, content } in needed {
@@ -197,9 +197,12 @@ impl Weights {
             let stored = &entry.stored;
             read.insert((entry.map, stored.name.as_str()));
             match (&stored.unread, entry.others.first()) {
-                (Some(reason), _) => unread.push(format!("tensor {name} {reason}")),
+                (Some(header::Unread { reason, remedy }), _) => {
+                    unread.push((format!("tensor {name} {reason}"), *remedy))
+                }
                 (None, Some(other)) => {
-                    twice.push(format!("two tensors are called {name}: stored as {} and {other}", stored.name));
+                    let both = format!("two tensors are called {name}: stored as {} and {other}", stored.name);
+                    unread.push((both, "save the model anew, with one of them"));
                 }
                 (None, None) if stored.shape != *shape => {
                     problems.push(format!("{name} has shape {:?}, expected {shape:?}", stored.shape));
@@ -207,10 +210,10 @@ impl Weights {
                 (None, None) => problems.extend(entry.fault(name, *content, self.bytes(entry))),
             }
         }
-        for (problems, remedy) in [(unread, torch::REMEDY), (twice, "save the model anew, with one of them")] {
-            if !problems.is_empty() {
-                return Err(Error::format(&self.path, format!("{}; {remedy}", listed(problems).join("; "))));
-            }
+        if let Some((_, remedy)) = unread.last() {
+            let remedy = *remedy;
+            let same = unread.into_iter().filter(|(_, other)| *other == remedy).map(|(problem, _)| problem);
+            return Err(Error::format(&self.path, format!("{}; {remedy}", listed(same.collect()).join("; "))));
         }
         let form = Form::of(needed, &self.rules);
         let mut skipped = Vec::new();

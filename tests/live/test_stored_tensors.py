@@ -16,7 +16,7 @@ import grilly
 from grilly.errors import ModelFormatError, UnsupportedError, WeightsError
 
 TEXTS = ["a dog and the time of a year", "way", "the rain in the time"]
-UNIT = 1e-6
+UNIT = 1e-5
 WIDE, FOUR, FIVE = torch.float64, torch.float8_e4m3fn, torch.float8_e5m2
 
 
@@ -49,7 +49,7 @@ def cast(dtype, which=lambda tensor: True):
     return change
 
 
-@pytest.mark.parametrize("name", ["roberta", "gpt2", "new", "qwen3", "t5", "deberta-v2"])
+@pytest.mark.parametrize("name", ["roberta", "gpt2", "gte", "qwen3", "t5", "deberta-v2"])
 @pytest.mark.parametrize("dtype", [WIDE, FOUR, FIVE])
 def test_types_that_are_only_stored(tmp_path, device, name, dtype):
     folder = families.build(name, tmp_path)
@@ -93,7 +93,7 @@ def test_types_that_are_not_read(tmp_path):
 
 
 def test_marks_of_torch(tmp_path):
-    """The numbers of a tensor with the negative bit are the stored ones' opposites. The remedy works."""
+    """Numbers with the negative bit are the opposites of the stored ones, which are what transformers saves."""
     folder = families.build("roberta", tmp_path)
     tensors = edit(folder, lambda tensors: None)
     expected = theirs(folder)
@@ -101,8 +101,12 @@ def test_marks_of_torch(tmp_path):
     path = folder / "pytorch_model.bin"
     name = next(name for name in tensors if name.endswith("intermediate.dense.weight"))
     torch.save(tensors | {name: torch._neg_view(-tensors[name])}, path)
-    agree(theirs(folder), expected)
     with pytest.raises(ModelFormatError, match=f'{name.removeprefix("roberta.")} has torch\'s mark "neg"; if you'):
+        ours(folder)
+    torch.save({n: t.resolve_neg().resolve_conj() for n, t in torch.load(path).items()}, path)
+    agree(ours(folder), expected)
+    torch.save(tensors | {name: tensors[name].T.contiguous().T}, path)
+    with pytest.raises(ModelFormatError, match="expected adjacent elements; if you trust the file, load it with trans"):
         ours(folder)
     AutoModel.from_pretrained(folder).save_pretrained(folder, safe_serialization=True)
     agree(ours(folder), expected)
@@ -130,7 +134,7 @@ def test_tensors_of_other_modules(tmp_path, name, caplog):
         pytest.skip("the reference needs the repository's code")
     edit(folder, lambda tensors: tensors | {other: torch.ones(shape) for other, shape in OTHERS.items()})
     caplog.set_level(logging.INFO, logger="grilly")
-    rows = ours(folder)
+    rows = ours(folder, model_kwargs={"dtype": "float32"})
     told = [record.getMessage() for record in caplog.records if "the model does not read" in record.getMessage()]
     told = set(told[0].rpartition("the model does not read ")[2].split(", "))
     assert set(OTHERS) <= told

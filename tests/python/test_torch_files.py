@@ -159,7 +159,8 @@ def test_what_cannot_be_read_and_need_not(folder):
     ):
         write(name, *marks, strides=strides)
         text = refusal(folder)
-        assert f"tensor {name.removeprefix('roberta.')}" in text and said in text and "if you trust the file" in text
+        remedy = "`torch.save({n: t.resolve_neg().resolve_conj()" if marks else "load it with transformers and save it"
+        assert f"tensor {name.removeprefix('roberta.')}" in text and said in text and remedy in text
         write("linear.weight", *marks, strides=strides, epoch=3, learning_rate=0.5, done=True, best=None, name="run")
         assert same_bits(encode(folder), expected)
     write(name, {})

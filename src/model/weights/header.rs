@@ -28,7 +28,16 @@ pub(super) struct Stored {
     /// Byte range of the elements in the file.
     pub bytes: Range<usize>,
     /// Why the elements cannot be read, which is a fault only of a tensor that is needed; it has no bytes then.
-    pub unread: Option<String>,
+    pub unread: Option<Unread>,
+}
+
+/// What prevents a tensor's elements from being read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Unread {
+    /// What the tensor is or has.
+    pub reason: String,
+    /// What to do with the file.
+    pub remedy: &'static str,
 }
 
 impl Stored {

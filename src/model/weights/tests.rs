@@ -148,8 +148,6 @@ fn all_faults_are_named_at_once() {
             "c is stored as F8_E4M3FNUZ, expected F32, F16, BF16, F64, F8_E4M3 or F8_E5M2",
             "unexpected a.bias [4] (stored as bert.a.bias)",
             "unexpected b.more []",
-            // Under a prefix by which an architecture is known.
-            "unexpected extra.weight [4] (stored as bert.extra.weight)",
         ]
     );
     assert!(matches!(weights.tensor("b"), Err(Error::Weights { .. })));
@@ -206,20 +204,29 @@ fn layers_beyond_the_stated_ones_and_parts_of_layers_are_unexpected() {
         "x.1.q.weight",
         "x.7.mask",
         "bert.linear",
+        "own.roberta.linear",
+        "own.linear",
         "mlp.dense.weight",
         "head.0.weight",
         "roberta.x",
     ];
     let tensors = names.map(|name| (name, "F32", &[1usize][..]));
     let folder = folder(&[("model.safetensors", &honest(&tensors))]);
-    let rules = NameRules { ignored: vec!["*.mask".into()], ..NameRules::default() };
+    let prefixes = vec!["bert.".into(), "own.".into()];
+    let rules = NameRules { ignored: vec!["*.mask".into()], prefixes, ..NameRules::default() };
     let weights = Weights::open(folder.path(), "", &[], &rules).unwrap();
     let Err(Error::Weights { problems, .. }) = weights.check(&needed(&[("x.0.q.weight", &[1])]), |_| true) else {
         panic!()
     };
-    // The last and the one before it in the list bear the marks of architectures.
-    let refused = ["bert.linear", "roberta.x", "x.0.norm.weight", "x.0.q.bias", "x.1.q.weight"];
-    assert_eq!(problems, refused.map(|name| format!("unexpected {name} [1]")));
+    // The first two bear the mark of an architecture; the own prefix is none.
+    let refused = [
+        "unexpected roberta.linear [1] (stored as own.roberta.linear)",
+        "unexpected roberta.x [1]",
+        "unexpected x.0.norm.weight [1]",
+        "unexpected x.0.q.bias [1]",
+        "unexpected x.1.q.weight [1]",
+    ];
+    assert_eq!(problems, refused);
 }
 
 #[test]

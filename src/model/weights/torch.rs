@@ -13,12 +13,15 @@ use safetensors::Dtype;
 
 use self::archive::Entries;
 use self::pickle::{Pickle, Tensor, Value};
-use super::header::Stored;
+use super::header::{Stored, Unread};
 use crate::error::brief;
 
 /// What to do with a file that is refused.
-pub(super) const REMEDY: &str = "if you trust the file, load it with transformers and save it with \
+const REMEDY: &str = "if you trust the file, load it with transformers and save it with \
     `save_pretrained(FOLDER, safe_serialization=True)`";
+/// transformers would save the numbers without their marks.
+const UNMARKED: &str = "if you trust the file, save it anew with torch: \
+    `torch.save({n: t.resolve_neg().resolve_conj() for n, t in torch.load(FILE).items()}, FILE)`";
 /// Most bytes of data.pkl, which are about 20,000 tensors; each byte may take a hundred of memory.
 const LONGEST_PICKLE: usize = 1 << 22;
 /// Most axes of a tensor.
@@ -58,15 +61,17 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
                 stored(&pickle, folder, &entries, name, &tensor).map_err(|e| format!("tensor {}: {e}", brief(name)))?
             }
             _ => {
-                let unread = Some("is not a tensor".into());
+                let unread = Some(Unread { reason: "is not a tensor".into(), remedy: REMEDY });
                 Stored { name: name.to_owned(), dtype: Dtype::U8, shape: Vec::new(), bytes: 0..0, unread }
             }
         });
     }
     // What holds no tensor at its top may hold a state dict further down.
     match tensors.first() {
-        Some(Stored { name, unread: Some(unread), .. }) if tensors.iter().all(|tensor| tensor.unread.is_some()) => {
-            Err(format!("{} {unread}; {REMEDY}", brief(name)))
+        Some(Stored { name, unread: Some(Unread { reason, remedy }), .. })
+            if tensors.iter().all(|tensor| tensor.unread.is_some()) =>
+        {
+            Err(format!("{} {reason}; {remedy}", brief(name)))
         }
         _ => Ok(tensors),
     }
@@ -106,14 +111,15 @@ fn stored(
         return Err(format!("its storage has {bytes} bytes, not {elements} elements of {:?}", storage.dtype));
     }
     let marks = tensor.marks.map_or(&[][..], |marks| pickle.items(marks));
-    let unread = match marks.first() {
-        Some(Value::Text(mark)) => Some(format!("has torch's mark {:?}", brief(mark))),
-        Some(_) => Some("has marks without names".into()),
+    let reason = match marks.first() {
+        Some(Value::Text(mark)) => Some((format!("has torch's mark {:?}", brief(mark)), UNMARKED)),
+        Some(_) => Some(("has marks without names".into(), UNMARKED)),
         None if !in_order(&shape, &strides) => {
-            Some(format!("of shape {shape:?} has strides {strides:?}, expected adjacent elements"))
+            Some((format!("of shape {shape:?} has strides {strides:?}, expected adjacent elements"), REMEDY))
         }
         None => None,
     };
+    let unread = reason.map(|(reason, remedy)| Unread { reason, remedy });
     let (name, dtype) = (name.to_owned(), tensor.dtype);
     if unread.is_some() {
         return Ok(Stored { name, dtype, shape, bytes: 0..0, unread });

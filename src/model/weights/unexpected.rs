@@ -37,7 +37,7 @@ impl<'a> Form<'a> {
             || !self.rules.ignores(name)
                 && (self.parts.contains(part(name))
                     || module(name).is_some_and(|module| self.modules.contains(module))
-                    || is_marked(stored))
+                    || [name, stored].iter().any(|name| is_marked(name, &self.rules.prefixes)))
     }
 }
 

@@ -266,7 +266,8 @@ fn what_cannot_be_read_is_a_fault_of_its_own_tensor() {
         ("eight", typed("float8_e5m2", 0, &[2], &[1], &[b"}".to_vec(), text("conj"), b"\x88s".to_vec()].concat())),
     ]);
     let found = read(&file(&pickle)).unwrap();
-    let unread: Vec<&str> = found.iter().map(|tensor| tensor.unread.as_deref().unwrap_or_default()).collect();
+    let unread: Vec<&str> =
+        found.iter().map(|tensor| tensor.unread.as_ref().map_or("", |unread| &unread.reason)).collect();
     let strides = "of shape [3, 4] has strides [1, 3], expected adjacent elements";
     assert_eq!(unread, ["is not a tensor", "has torch's mark \"neg\"", strides, "", "has torch's mark \"conj\""]);
     assert!(found.iter().all(|tensor| tensor.bytes.is_empty() == tensor.unread.is_some()));
