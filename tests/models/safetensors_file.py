@@ -31,16 +31,21 @@ def from_bytes(data: bytes, dtype: str) -> np.ndarray:
 
 
 def write(
-    path: Path, tensors: dict[str, np.ndarray], dtype: str | None = "F32", metadata: dict[str, str] | None = None
+    path: Path,
+    tensors: dict[str, np.ndarray],
+    dtype: str | dict[str, str] | None = "F32",
+    metadata: dict[str, str] | None = None,
 ) -> None:
-    """Writes float tensors as `dtype` and signed ones as I64; unsigned ones, and without a `dtype` all, as they are."""
+    """Writes float tensors as `dtype`, or as it says of each name, and signed ones as I64; unsigned ones, and without a
+    `dtype` all, as they are."""
     own = {np.dtype(kind): name for name, kind in KINDS.items()}
     header: dict = {"__metadata__": metadata or {"format": "pt"}}
     body = []
     offset = 0
     for name, array in tensors.items():
         kept = dtype is None or array.dtype.kind == "u"
-        stored = own[array.dtype] if kept else "I64" if array.dtype.kind == "i" else dtype
+        kind = dtype[name] if isinstance(dtype, dict) else dtype
+        stored = own[array.dtype] if kept else "I64" if array.dtype.kind == "i" else kind
         data = to_bytes(array, stored)
         header[name] = {"dtype": stored, "shape": list(array.shape), "data_offsets": [offset, offset + len(data)]}
         offset += len(data)

@@ -1,7 +1,6 @@
 """Weights stored in types in which no model computes: their numbers are those of float32."""
 
-import json
-import struct
+import itertools
 
 import numpy as np
 import pytest
@@ -23,23 +22,25 @@ def encode(folder, **options) -> np.ndarray:
         return model.encode(TEXTS, normalize_embeddings=False)
 
 
-def store(folder, kind: str) -> None:
-    """The numbers of a checkpoint rounded to `kind`, in float32."""
+def store(folder, kind) -> dict[str, str]:
+    """The numbers of a checkpoint rounded to `kind(array)`, in float32, and the types by name."""
     path = folder / "model.safetensors"
     tensors = safetensors_file.read(path)
+    kinds = {name: kind(array) for name, array in tensors.items()}
     for name, array in tensors.items():
         if array.dtype.kind == "f":
-            data = safetensors_file.to_bytes(array, kind)
-            tensors[name] = safetensors_file.from_bytes(data, kind).reshape(array.shape).astype(np.float32)
+            data = safetensors_file.to_bytes(array, kinds[name])
+            tensors[name] = safetensors_file.from_bytes(data, kinds[name]).reshape(array.shape).astype(np.float32)
     safetensors_file.write(path, tensors)
     change_json(folder / "config.json", dtype=..., torch_dtype=...)
+    return kinds
 
 
 # The matrices of gpt2 are transposed while they are read, those of new are blocks of rows of one.
 @pytest.mark.parametrize(("name", "kind"), [("gpt2", "F64"), ("gpt2", "F8_E4M3"), ("new", "F64"), ("new", "F8_E5M2")])
 def test_the_numbers_are_those_of_float32(tmp_path, device, name, kind):
     folder = families.build(name, tmp_path)
-    store(folder, kind)
+    store(folder, lambda array: kind)
     options = [{}, {"dtype": "float16"}, {"dtype": "int8"}][: 3 if device == "cpu" else 2]
     expected = [encode(folder, device=device, **each) for each in options]
     assert np.isfinite(expected[0]).all()
@@ -75,7 +76,7 @@ def test_float64_is_rounded_once(tmp_path):
 @pytest.mark.parametrize("kind", NAMES)
 def test_files_of_torch(tmp_path, kind):
     folder = families.build("roberta", tmp_path)
-    store(folder, kind)
+    store(folder, lambda array: kind)
     expected = encode(folder)
     torch_file.convert(folder, kind)
     assert same_bits(encode(folder), expected)
@@ -84,19 +85,23 @@ def test_files_of_torch(tmp_path, kind):
 def test_the_type_of_other_tensors_counts_first(tmp_path):
     """As in transformers: of the first tensor by name in a type that models have."""
     folder = families.build("roberta", tmp_path)
-    store(folder, "F8_E4M3")
     path = folder / "model.safetensors"
-    tensors = safetensors_file.read(path)
-    header, body = {}, b""
-    for name, array in tensors.items():
-        kind = "I64" if array.dtype.kind == "i" else "F8_E4M3" if array.ndim == 2 else "F16"
-        data = safetensors_file.to_bytes(array, kind)
-        places = [len(body), len(body) + len(data)]
-        header[name], body = {"dtype": kind, "shape": list(array.shape), "data_offsets": places}, body + data
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    kinds = store(folder, lambda array: "F8_E4M3" if array.ndim == 2 else "F16")
+    expected = encode(folder, dtype="float16")
+    safetensors_file.write(path, safetensors_file.read(path), kinds)
     with SentenceTransformer(str(folder), device="cpu") as model:
         assert model.dtype == "float16"
+        assert same_bits(model.encode(TEXTS, normalize_embeddings=False), expected)
+
+
+def test_all_types_in_one_file(tmp_path, device):
+    folder = families.build("roberta", tmp_path)
+    path = folder / "model.safetensors"
+    types = itertools.cycle(["F32", "F16", "BF16", "F64", "F8_E4M3", "F8_E5M2"])
+    kinds = store(folder, lambda array: next(types))
+    expected = encode(folder, device=device)
+    safetensors_file.write(path, safetensors_file.read(path), kinds)
+    assert same_bits(encode(folder, device=device, dtype="float32"), expected)
 
 
 def test_types_that_are_not_read(tmp_path):
