@@ -10,6 +10,12 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 
+#[cfg(test)]
+thread_local! {
+    /// The keys that this thread's readers have asked for.
+    pub static ASKED: RefCell<std::collections::BTreeSet<String>> = RefCell::default();
+}
+
 /// The keys of one JSON object. A reading method that finds a fault records it and returns a harmless value;
 /// [`Fields::done`] turns the recorded faults into one error.
 pub struct Fields<'a> {
@@ -25,9 +31,16 @@ impl<'a> Fields<'a> {
         Fields { values, path: path.to_owned(), problems: Vec::new(), read: RefCell::default() }
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The value of `key`; null counts as absent.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.read.borrow_mut().insert(key.to_owned());
+        #[cfg(test)]
+        ASKED.with_borrow_mut(|asked| asked.insert(key.to_owned()));
         self.values.get(key).filter(|value| !value.is_null())
     }
 
@@ -81,6 +94,11 @@ impl<'a> Fields<'a> {
         let expected = format!("a whole number from {} to {}", range.start(), range.end());
         let read = |value: &Value| usize::try_from(value.as_u64()?).ok().filter(|size| range.contains(size));
         self.value(key, expected, read)
+    }
+
+    /// An optional integer with a fault unless it is the one known.
+    pub fn expect_size(&mut self, key: &str, known: usize) {
+        self.value(key, known, |value| value.as_u64().filter(|size| *size == known as u64));
     }
 
     /// A number, or `default`.

@@ -21,7 +21,7 @@ pub fn read_spec(model_type: &str, config: &Map<String, Value>, path: &Path) -> 
         let what = format!("model_type {model_type:?}");
         return Err(unsupported(path, what, format!("known are {}", known.join(", "))));
     };
-    let (mut spec, rules) = (architecture.read)(config, path)?;
+    let (mut spec, rules) = architecture.read(config, path)?;
     read_quantization(config, path, &mut spec, &rules)?;
     Ok((spec, rules))
 }
@@ -54,6 +54,13 @@ pub fn read_head(
         let reason = format!("heads for {what} are known of {}", known.join(", "));
         return Err(unsupported(path, format!("model_type {model_type:?}"), reason));
     };
+    let kind = match task {
+        Task::Scores => "AutoModelForSequenceClassification",
+        Task::Words => "AutoModelForMaskedLM",
+    };
+    for row in ARCHITECTURES.iter().filter(|row| row.model_type == model_type) {
+        row.check_head(config, path, kind)?;
+    }
     let mut fields = Fields::new(config, path);
     let head = read(&mut fields, path, spec)?;
     fields.done().map(|()| head)
@@ -67,11 +74,7 @@ pub fn model_type<'a>(config: &'a Map<String, Value>, path: &Path) -> Result<&'a
     let mut fields = Fields::new(config, path);
     let stated = fields.text("model_type");
     let class = config.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
-    let of_class = |row: &&Architecture| {
-        class
-            .and_then(|class| class.strip_prefix(row.class))
-            .is_some_and(|rest| ["Model", "EncoderModel"].contains(&rest) || rest.starts_with("For"))
-    };
+    let of_class = |row: &&Architecture| class.is_some_and(|class| row.has_class(class));
     let found = stated.or_else(|| Some(ARCHITECTURES.iter().find(of_class)?.model_type));
     if found.is_none() {
         fields.fault("model_type is missing".into());

@@ -1,6 +1,7 @@
 """Checkpoints of the architectures beside BERT that cannot be used: errors name the file, the key and the remedy."""
 
 import json
+import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -282,26 +283,87 @@ def test_segments_that_the_configuration_does_not_have(family):
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "key"),
+    ("name", "changes", "parts"),
     [
         # jina-embeddings-v2 calls itself bert.
         (
             "roberta",
             {"auto_map": {"AutoModel": "jinaai/jina-bert-implementation--modeling_bert.JinaBertModel"}},
-            "auto_map",
+            ("auto_map", "JinaBertModel", "take auto_map out"),
         ),
-        ("roberta", {"feed_forward_type": "geglu"}, "feed_forward_type"),
-        ("roberta", {"position_embedding_type": "alibi"}, "position_embedding_type"),
-        ("xlm-roberta", {"rotary_emb_dim": 12, "rotary_emb_base": 10000.0}, "rotary_emb_dim"),
-        ("modernbert", {"num_experts": 8}, "num_experts"),
-        ("gpt2", {"rope_theta": 10000.0}, "rope_theta"),
+        ("roberta", {"position_embedding_type": "alibi"}, ("position_embedding_type", 'only "absolute" is known')),
+        ("roberta", {"is_causal": True}, ("is_causal true", "only false is known")),
+        ("gpt2", {"scale_attn_weights": False}, ("scale_attn_weights false", "only true is known")),
+        ("qwen2", {"auto_map": {"AutoModel": "modeling_qwen.Qwen2Model"}}, ("modeling_qwen.Qwen2Model", "is_causal")),
     ],
 )
-def test_a_key_that_the_family_does_not_have_is_refused_by_name(family, name, changes, key):
+def test_what_is_not_computed_is_refused_by_name(family, name, changes, parts):
     folder = family(name)
     change_json(folder / "config.json", **changes)
-    remedy = 'only "absolute" is known' if key == "position_embedding_type" else "remove it"
-    message(folder, UnsupportedError, "config.json", key, remedy)
+    assert "remove it" not in message(folder, UnsupportedError, "config.json", *parts)
+
+
+# Of other families or of nothing: transformers reads none of these keys for the family, and a checkpoint of the other
+# family is told by the marks of the rows above or by its tensors.
+FOREIGN = {
+    "roberta": {
+        "feed_forward_type": "geglu",
+        "rotary_pct": 0.5,
+        "num_key_value_heads": 1,
+        "pruned_heads": {"0": [1]},
+    },
+    "modernbert": {"num_experts": 8, "layer_norm_eps": 0.5, "tie_weights_": True},
+    "gpt2": {"rms_norm_eps": 0.5, "n_ctx": 3, "num_experts": 8},
+    "xlm-roberta": {"rotary_emb_dim": 12, "rotary_pct": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_key_that_the_reference_does_not_read_changes_nothing(family, name, caplog):
+    folder = family(name)
+    texts = ["a dog and the time of a year", "way"]
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        expected = model.encode(texts)
+    change_json(
+        folder / "config.json", **FOREIGN[name], neftune_noise_alpha=5, trust_remote_code=True, max_seq_length=7
+    )
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG, "grilly"), VulkanSentenceTransformer(folder, device="cpu") as model:
+        assert same_bits(model.encode(texts), expected)
+    said = [record for record in caplog.records if "keys that are not read" in record.getMessage()]
+    assert [record.levelname for record in said] == ["DEBUG"]
+    assert all(key in said[0].getMessage() for key in (*FOREIGN[name], "neftune_noise_alpha", "max_seq_length"))
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+
+
+def test_a_misspelt_key_is_warned_of(family, caplog):
+    folder = family("roberta")
+    change_json(folder / "config.json", layer_norm_epz=0.5, hidden_acts="relu")
+    load(folder)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(said) == 2
+    for key, near in (("layer_norm_epz", "layer_norm_eps"), ("hidden_acts", "hidden_act")):
+        assert any(f"config.json: {key} is not read; {near} is" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("gpt2", {"n_embd": ..., "hidden_size": 36, "n_layer": 1, "num_hidden_layers": 2, "n_head": ...}),
+        ("distilbert", {"dim": ..., "hidden_size": 36, "n_layers": ..., "num_hidden_layers": 2, "n_heads": 9}),
+        ("t5", {"d_kv": ..., "head_dim": 10, "num_heads": ...}),
+        ("gpt_neo", {"num_layers": ..., "num_hidden_layers": 3, "num_heads": ...}),
+    ],
+)
+def test_sizes_under_the_other_names_of_the_reference(family, name, changes):
+    """Its `attribute_map`: such a name counts before the key's own."""
+    folder = family(name)
+    texts = ["a dog and the time of a year", "way"]
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        expected = model.encode(texts)
+    change_json(folder / "config.json", num_attention_heads=3, **changes)
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
+        assert same_bits(model.encode(texts), expected)
 
 
 # What the published configurations have beside the sizes of the `model_type` that they give.
@@ -335,8 +397,9 @@ JINA_V3 = {
 @pytest.mark.parametrize(
     ("name", "published", "marks"),
     [
-        # Each of the marks alone is enough, whichever of the others a copy has lost.
-        ("roberta", JINA_V2, ["auto_map", "feed_forward_type", "position_embedding_type"]),
+        # Each of the marks alone is enough, whichever of the others a copy has lost. `feed_forward_type` is none: the
+        # reference reads it of no other family, and the tensors tell which form they have.
+        ("roberta", JINA_V2, ["auto_map", "position_embedding_type"]),
         ("qwen3", {"quantization_config": {"quant_method": "gptq"}}, ["quantization_config"]),
     ],
 )
@@ -502,12 +565,6 @@ def test_variants_of_experts(family, changes):
     folder = family("nomic_bert-moe")
     change_json(folder / "config.json", **changes)
     message(folder, UnsupportedError, "config.json", *changes, "is known")
-
-
-def test_a_key_of_experts_that_is_not_known(family):
-    folder = family("nomic_bert-moe")
-    change_json(folder / "config.json", moe_router_bias=True)
-    message(folder, UnsupportedError, "config.json", "moe_router_bias true", "remove it")
 
 
 @pytest.mark.parametrize("activation", ["swiglu", "gelu_new"])

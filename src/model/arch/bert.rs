@@ -5,7 +5,6 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::config::{self, BERT_KEYS, name_rules, segments};
-use super::jina_bert;
 use crate::Result;
 use crate::model::spec::{EncoderSpec, NameRules};
 
@@ -14,9 +13,6 @@ use crate::model::spec::{EncoderSpec, NameRules};
 /// # Errors
 /// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    if config.get("position_embedding_type").and_then(Value::as_str) == Some(jina_bert::POSITIONS) {
-        return jina_bert::read(config, path);
-    }
     Ok((config::read(config, path, &BERT_KEYS, segments)?, name_rules("bert.")))
 }
 
@@ -26,6 +22,7 @@ mod tests {
 
     use super::*;
     use crate::Error;
+    use crate::model::registry::read_spec;
     use crate::model::spec::{PositionRows, Positions, Table};
     use crate::ops::ActivationKind;
 
@@ -40,7 +37,7 @@ mod tests {
     }
 
     fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
-        read(&config(changes), Path::new("config.json"))
+        read_spec("bert", &config(changes), Path::new("config.json"))
     }
 
     #[test]
@@ -109,15 +106,18 @@ mod tests {
         for changes in [
             json!({"hidden_act": "mish"}),
             json!({"position_embedding_type": "relative_key"}),
-            json!({"is_decoder": true}),
             json!({"add_cross_attention": true}),
-            json!({"pruned_heads": {"0": [1]}}),
+            json!({"is_causal": true}),
+            json!({"per_layer_config": {"0": {"hidden_act": "relu"}}}),
         ] {
             assert!(matches!(reading(changes.clone()), Err(Error::Unsupported { .. })), "{changes}");
         }
-        for harmless in [json!({"is_decoder": false}), json!({"pruned_heads": {}})] {
-            assert!(reading(harmless).is_ok());
+        // Heads are pruned by their tensors' shapes; the reference reads no key for it.
+        for harmless in [json!({"is_decoder": false}), json!({"pruned_heads": {"0": [1]}}), json!({"is_causal": null})]
+        {
+            assert_eq!(reading(harmless).unwrap().0, reading(json!({})).unwrap().0);
         }
+        assert!(reading(json!({"is_decoder": true})).unwrap().0.causal);
     }
 
     #[test]

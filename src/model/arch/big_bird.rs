@@ -11,7 +11,7 @@ use crate::Result;
 use crate::model::fields::unsupported;
 use crate::model::spec::{EncoderSpec, NameRules};
 
-const KEYS: Keys = Keys { activation: ("hidden_act", "gelu_new"), unused: &[], ..BERT_KEYS };
+const KEYS: Keys = Keys { activation: ("hidden_act", "gelu_new"), ..BERT_KEYS };
 
 /// Reads a `model_type: "big_bird"` configuration.
 ///

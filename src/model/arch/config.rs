@@ -4,10 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::harmless::is_harmless;
-use super::quantization;
 use crate::Result;
-use crate::model::fields::{Fields, shown, unsupported};
+use crate::model::fields::{Fields, unsupported};
 use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, PositionRows, Positions, Product, Table};
 use crate::ops::ActivationKind;
 
@@ -32,8 +30,6 @@ pub(super) struct Keys {
     pub activation: (&'static str, &'static str),
     /// Key and default value; `None` where the reference uses 1e-12 regardless of the configuration.
     pub norm_eps: Option<(&'static str, f64)>,
-    /// Keys that the reference does not use for embeddings.
-    pub unused: &'static [&'static str],
 }
 
 /// The keys of BERT.
@@ -46,14 +42,13 @@ pub(super) const BERT_KEYS: Keys = Keys {
     positions: "max_position_embeddings",
     activation: ("hidden_act", "gelu"),
     norm_eps: Some(("layer_norm_eps", 1e-12)),
-    unused: &["type_vocab_size", "pad_token_id", "directionality", "embedding_size"],
 };
 
 /// BERT's encoder, of the sizes that the keys and `vocab_size` give, without segment embeddings; `own` reads the keys of
 /// the architecture and changes what differs. All faults are reported together.
 ///
 /// # Errors
-/// `ModelFormat` naming missing or invalid values; `Unsupported` for variants with another meaning.
+/// `ModelFormat` naming missing or invalid values; `Unsupported` for an unknown activation.
 pub(super) fn read<'a>(
     config: &'a Map<String, Value>,
     path: &Path,
@@ -103,7 +98,7 @@ pub(super) fn read<'a>(
         relative_biases: None,
         distances: None,
         slopes: Vec::new(),
-        causal: false,
+        causal: fields.flag_or("is_decoder", false),
         dropout: 0.0,
         parallel: false,
         own_norms: false,
@@ -116,30 +111,11 @@ pub(super) fn read<'a>(
     };
     let (activation_key, activation_default) = keys.activation;
     let activation_name = fields.text(activation_key).unwrap_or(activation_default);
-    let position_kind = fields.text("position_embedding_type").unwrap_or("absolute");
-    let other_meaning = ["is_decoder", "is_encoder_decoder", "add_cross_attention", "pruned_heads"]
-        .into_iter()
-        .find(|key| fields.is_set(key));
     own(&mut fields, &mut spec);
-    // Read of the finished specification.
-    fields.get(quantization::KEY);
     if spec.head_dim == hidden / heads && !hidden.is_multiple_of(heads) {
         fields.fault(format!("{} {hidden} is not a multiple of {} {heads}", keys.hidden, keys.heads));
     }
-    let unread = fields.unread().into_iter().find(|key| !is_harmless(key) && !keys.unused.contains(key));
     fields.done()?;
-
-    if let Some(key) = other_meaning {
-        return Err(unsupported(path, key, "only the plain encoder is known"));
-    }
-    if let Some(key) = unread {
-        let reason = "the architecture has nothing of this name; remove it if it changes no number";
-        return Err(unsupported(path, format_args!("{key} {}", shown(&config[key])), reason));
-    }
-    if position_kind != "absolute" {
-        let what = format_args!("position_embedding_type {position_kind:?}");
-        return Err(unsupported(path, what, "only \"absolute\" is known"));
-    }
     let function = if spec.activation_squared { "relu" } else { activation_name };
     spec.activation = ActivationKind::from_config_name(function).ok_or_else(|| {
         let known = "known are gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish, tanh, sigmoid, linear";
@@ -156,17 +132,6 @@ pub(super) fn positions(fields: &mut Fields<'_>, key: &str) -> Option<usize> {
         fields.fault(format!("{key} is {stated}, at most {MOST_POSITIONS} positions are computed; {remedy}"));
     }
     Some(stated.min(MOST_POSITIONS))
-}
-
-/// Refuses keys with a value other than the one that is known; a missing key has that value.
-pub(super) fn only(config: &Map<String, Value>, path: &Path, known: &[(&str, Value)]) -> Result<()> {
-    let same = |one: &Value, other: &Value| one == other || one.is_number() && one.as_f64() == other.as_f64();
-    for (key, known) in known {
-        if let Some(value) = config.get(*key).filter(|value| !value.is_null() && !same(value, known)) {
-            return Err(unsupported(path, format_args!("{key} {}", shown(value)), format!("only {known} is known")));
-        }
-    }
-    Ok(())
 }
 
 /// No positions but those of the layers, for texts as long as the configuration states.

@@ -4,33 +4,22 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::config::{self, BERT_KEYS, Keys, MOST_ROWS, longest, name_rules, only, segments};
+use super::config::{self, BERT_KEYS, Keys, MOST_ROWS, longest, name_rules, segments};
+use super::keys::only;
 use crate::Result;
 use crate::model::distances::Distances;
 use crate::model::fields::Fields;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Product, Table};
 
-const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-7)), unused: UNUSED, ..BERT_KEYS };
-/// Of a head, of a convolution and of distances, where there are none.
-const UNUSED: &[&str] = &[
-    "legacy",
-    "conv_act",
-    "conv_groups",
-    "max_relative_positions",
-    "position_buckets",
-    "norm_rel_ebd",
-    "share_att_key",
-];
+const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-7)), ..BERT_KEYS };
 
 /// Reads a `model_type: "deberta-v2"` configuration.
 ///
 /// # Errors
-/// As [`config::read`]; `Unsupported` for a convolution and for embeddings of their own width.
+/// As [`config::read`]; `Unsupported` for embeddings and heads of their own width.
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     let mut rules = name_rules("deberta.");
     let spec = config::read(config, path, &KEYS, |fields, spec| {
-        // Checked below.
-        let [..] = ["conv_kernel_size", "embedding_size", "attention_head_size"].map(|key| fields.get(key));
         if fields.get("type_vocab_size").is_some() {
             segments(fields, spec);
         }
@@ -58,12 +47,9 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
             };
         }
     })?;
-    let known = [
-        ("conv_kernel_size", json!(0)),
-        ("embedding_size", json!(spec.hidden)),
-        ("attention_head_size", json!(spec.head_dim)),
-    ];
-    only(config, path, &known)?;
+    for (key, known) in [("embedding_size", spec.hidden), ("attention_head_size", spec.head_dim)] {
+        only(key, config.get(key).unwrap_or_default(), &[json!(known)], path)?;
+    }
     Ok((spec, rules))
 }
 

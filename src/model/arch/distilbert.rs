@@ -17,7 +17,6 @@ const KEYS: Keys = Keys {
     positions: "max_position_embeddings",
     activation: ("activation", "gelu"),
     norm_eps: None,
-    unused: &["layer_norm_eps", "sinusoidal_pos_embds", "type_vocab_size"],
 };
 
 /// Reads a `model_type: "distilbert"` configuration.

@@ -9,9 +9,7 @@ use super::llama;
 use crate::Result;
 use crate::model::spec::{EncoderSpec, NameRules};
 
-const KEYS: Keys = Keys { norm_eps: Some(("rms_norm_eps", 1e-5)), unused: UNUSED, ..llama::KEYS };
-/// What its own code does not use either.
-const UNUSED: &[&str] = &["auto_map", "bos_token", "clf_pooling", "eos_token", "is_causal", "mask_token", "pad_token"];
+const KEYS: Keys = Keys { norm_eps: Some(("rms_norm_eps", 1e-5)), ..llama::KEYS };
 
 /// Reads a `model_type: "eurobert"` configuration.
 ///

@@ -11,10 +11,7 @@ use crate::Result;
 use crate::model::fields::Fields;
 use crate::model::spec::{EncoderSpec, NameRules, NormKind, Norms};
 
-pub(super) const KEYS: Keys =
-    Keys { activation: ("hidden_activation", "gelu_pytorch_tanh"), unused: UNUSED, ..llama::KEYS };
-/// The first two are of text that the model writes.
-const UNUSED: &[&str] = &["cache_implementation", "final_logit_softcapping", "hidden_act"];
+pub(super) const KEYS: Keys = Keys { activation: ("hidden_activation", "gelu_pytorch_tanh"), ..llama::KEYS };
 
 /// Reads a `model_type: "gemma2"` configuration.
 ///

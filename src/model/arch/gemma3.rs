@@ -28,10 +28,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         let every = fields.optional_size("sliding_window_pattern", 1..=MOST_LAYERS).unwrap_or(6);
         let sliding = gemma2::windows(fields, spec, window, every);
         let (global, local) = (("rope_theta", 1e6), ("rope_local_base_freq", 1e4));
-        let global = match fields.is_set("rope_scaling") {
-            true => rope::read(fields, spec.head_dim, global),
-            false => rope::of_layers(fields, "full_attention", spec.head_dim, global),
-        };
+        let global = rope::of_kind(fields, "full_attention", spec.head_dim, global);
         spec.rotary = vec![global, rope::of_layers(fields, "sliding_attention", spec.head_dim, local)];
         for (layer, sliding) in spec.layers.iter_mut().zip(sliding) {
             layer.rotary = Some(sliding.into());

@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 use super::config::{self, Keys};
 use crate::Result;
-use crate::model::fields::unsupported;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Order, PositionRows, Positions, Product, Table};
 
 const KEYS: Keys = Keys {
@@ -18,29 +17,19 @@ const KEYS: Keys = Keys {
     positions: "n_positions",
     activation: ("activation_function", "gelu_new"),
     norm_eps: Some(("layer_norm_epsilon", 1e-5)),
-    unused: &["n_ctx", "reorder_and_upcast_attn", "predict_special_tokens"],
 };
 
 /// Reads a `model_type: "gpt2"` configuration.
 ///
 /// # Errors
-/// As [`config::read`]; `Unsupported` for other scalings of the scores.
+/// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let (mut scaled, mut by_layer) = (true, false);
-    let mut spec = config::read(config, path, &KEYS, |fields, _| {
-        scaled = fields.flag_or("scale_attn_weights", true);
-        by_layer = fields.flag_or("scale_attn_by_inverse_layer_idx", false);
-    })?;
-    if !scaled || by_layer {
-        let key = if by_layer { "scale_attn_by_inverse_layer_idx" } else { "scale_attn_weights" };
-        return Err(unsupported(path, format_args!("{key} {by_layer}"), format!("only {} is known", !by_layer)));
-    }
+    let mut spec = config::read(config, path, &KEYS, |fields, spec| spec.causal = fields.flag_or("is_causal", true))?;
     spec.words.name = "wte.weight".into();
     let table = Table { name: "wpe.weight".into(), rows: spec.positions.longest_text() };
     let spec = EncoderSpec {
         embedding_norm: None,
         positions: Positions::Learned { table, rows: PositionRows::Counted },
-        causal: true,
         final_norm: Some("ln_f".into()),
         ..spec
     };

@@ -18,8 +18,6 @@ const KEYS: Keys = Keys {
     positions: "max_position_embeddings",
     activation: ("activation_function", "gelu_new"),
     norm_eps: Some(("layer_norm_epsilon", 1e-5)),
-    // `attention_types` written out.
-    unused: &["attention_layers"],
 };
 
 /// Reads a `model_type: "gpt_neo"` configuration.
@@ -64,18 +62,29 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     Ok((spec, NameRules { prefixes: vec!["transformer.".into()], ignored, ..NameRules::default() }))
 }
 
-/// For each layer whether it has a window, by `attention_types`: lists of kinds, each with a number of repetitions.
+/// For each layer whether it has a window, by `attention_types`, lists of kinds, each with a number of repetitions; these
+/// written out as `attention_layers` count before them.
 fn local(fields: &mut Fields<'_>, layers: usize) -> Vec<bool> {
     let usual = || (0..layers).map(|layer| layer % 2 == 1).collect();
-    let Some(stated) = fields.get("attention_types") else { return usual() };
-    let repeated = |item: &Value| {
-        let times = usize::try_from(item.get(1)?.as_u64()?).ok().filter(|times| *times <= MOST_LAYERS)?;
+    let kinds = |kinds: &Value| {
         let kind = |kind: &Value| match kind.as_str()? {
             "global" => Some(false),
             "local" => Some(true),
             _ => None,
         };
-        Some(item.get(0)?.as_array()?.iter().map(kind).collect::<Option<Vec<_>>>()?.repeat(times))
+        kinds.as_array()?.iter().map(kind).collect::<Option<Vec<_>>>()
+    };
+    if let Some(stated) = fields.get("attention_layers") {
+        return kinds(stated).filter(|kinds| kinds.len() == layers).unwrap_or_else(|| {
+            let form = format!("expected {layers} of \"global\" and \"local\"");
+            fields.fault(format!("attention_layers is {}, {form}", shown(stated)));
+            usual()
+        });
+    }
+    let Some(stated) = fields.get("attention_types") else { return usual() };
+    let repeated = |item: &Value| {
+        let times = usize::try_from(item.get(1)?.as_u64()?).ok().filter(|times| *times <= MOST_LAYERS)?;
+        Some(kinds(item.get(0)?)?.repeat(times))
     };
     let kinds = stated.as_array().and_then(|items| items.iter().map(repeated).collect::<Option<Vec<_>>>());
     match kinds.map(|kinds| kinds.concat()).filter(|kinds| kinds.len() == layers) {

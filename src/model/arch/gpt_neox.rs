@@ -19,7 +19,6 @@ const KEYS: Keys = Keys {
     positions: "max_position_embeddings",
     activation: ("hidden_act", "gelu"),
     norm_eps: Some(("layer_norm_eps", 1e-5)),
-    unused: &[],
 };
 
 /// Reads a `model_type: "gpt_neox"` configuration.
@@ -28,7 +27,9 @@ const KEYS: Keys = Keys {
 /// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     let spec = config::read(config, path, &KEYS, |fields, spec| {
-        let turned = (spec.head_dim as f64 * rope::share(fields, ("rotary_pct", 0.25))) as usize;
+        // The columns that turn are a share of `head_dim`, if the configuration has it; a head's own are the usual ones.
+        let columns = fields.optional_size("head_dim", 1..=spec.head_dim).unwrap_or(spec.head_dim);
+        let turned = (columns as f64 * rope::share(fields, ("rotary_pct", 0.25))) as usize;
         spec.rotary = vec![rope::read(fields, turned, ("rotary_emb_base", 10_000.0))];
         spec.positions = config::longest(spec);
         spec.words.name = "embed_in.weight".into();

@@ -4,20 +4,16 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::config::Keys;
 use super::llama;
 use crate::Result;
 use crate::model::spec::{EncoderSpec, NameRules};
-
-/// `logits_scaling` divides the scores of words that follow.
-const KEYS: Keys = Keys { unused: &["logits_scaling"], ..llama::KEYS };
 
 /// Reads a `model_type: "granite"` configuration.
 ///
 /// # Errors
 /// As [`llama::read_as`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    llama::read_as(config, path, &KEYS, |fields, spec| {
+    llama::read_as(config, path, &llama::KEYS, |fields, spec| {
         llama::biases(fields, spec);
         let [words, scores, parts] = ["embedding_multiplier", "attention_multiplier", "residual_multiplier"]
             .map(|key| fields.number_or(key, 1.0, 1e-6..=1e6) as f32);

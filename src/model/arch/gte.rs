@@ -2,30 +2,18 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::config::{self, BERT_KEYS, Keys};
+use super::config::{self, BERT_KEYS};
 use super::rope;
 use super::rotary_bert::{self, OwnNames, QUERY_KEY_VALUE};
 use crate::Result;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Product};
 
-const KEYS: Keys = Keys {
-    unused: &[
-        "auto_map",
-        "layer_norm_type",
-        "logn_attention_scale",
-        "pack_qkv",
-        "unpad_inputs",
-        "use_memory_efficient_attention",
-    ],
-    ..BERT_KEYS
-};
-
 /// Reads a `model_type: "gte"` configuration.
 ///
 /// # Errors
-/// As [`config::read`]; `Unsupported` for variants of the model.
+/// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     read_with(160_000.0, config, path)
 }
@@ -40,16 +28,10 @@ pub fn read_new(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec
 
 /// `base` stands in for a missing `rope_theta`.
 fn read_with(base: f64, config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let positions = "position_embedding_type";
-    let known =
-        [(positions, json!("rope")), ("layer_norm_type", json!("layer_norm")), ("logn_attention_scale", json!(false))];
-    config::only(config, path, &known)?;
-    let mut config = config.clone();
-    config.remove(positions);
     let mut rotary = Vec::new();
-    let spec = config::read(&config, path, &KEYS, |fields, spec| {
+    let spec = config::read(config, path, &BERT_KEYS, |fields, spec| {
         rotary_bert::one_segment(fields, spec);
-        rotary_bert::check_columns(fields, spec);
+        rotary_bert::columns(fields, spec);
         rotary.push(rope::read(fields, spec.head_dim, ("rope_theta", base)));
     })?;
     let spec = EncoderSpec { positions: config::longest(&spec), rotary, gated: true, ..spec };
@@ -75,14 +57,17 @@ fn read_with(base: f64, config: &Map<String, Value>, path: &Path) -> Result<(Enc
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::model::registry::read_spec;
     use crate::model::rotary::Rotary;
 
     fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
         let mut config = json!({"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4,
             "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 66});
         config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-        read_new(config.as_object().unwrap(), Path::new("config.json"))
+        read_spec("new", config.as_object().unwrap(), Path::new("config.json"))
     }
 
     #[test]

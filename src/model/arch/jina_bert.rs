@@ -4,29 +4,25 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::config::{self, BERT_KEYS, Keys, name_rules, segments};
+use super::config::{self, BERT_KEYS, name_rules, segments};
 use crate::Result;
 use crate::model::fields::unsupported;
 use crate::model::relative_biases::slopes;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Order, Product};
 use crate::ops::ActivationKind;
 
-/// `position_embedding_type` of such a configuration.
-pub(super) const POSITIONS: &str = "alibi";
-
-const KEYS: Keys = Keys { unused: UNUSED, ..BERT_KEYS };
-/// What the hub's code does not use.
-const UNUSED: &[&str] =
-    &["type_vocab_size", "pad_token_id", "attn_implementation", "auto_map", "emb_pooler", "model_max_length"];
+/// Whether a configuration is one of this form.
+pub(super) fn is(config: &Map<String, Value>) -> bool {
+    config.get("position_embedding_type").and_then(Value::as_str) == Some("alibi")
+}
 
 /// Reads a configuration with ALiBi.
 ///
 /// # Errors
 /// As [`config::read`]; `Unsupported` for variants of the model.
 pub(super) fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    config::only(config, path, &[("position_embedding_type", json!(POSITIONS))])?;
     let kind = config.get("feed_forward_type").and_then(Value::as_str);
     let activation = match kind {
         Some("geglu") => ActivationKind::GeluErf,
@@ -36,9 +32,7 @@ pub(super) fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderS
             return Err(unsupported(path, what, "known are geglu, reglu"));
         }
     };
-    let mut plain = config.clone();
-    plain.retain(|key, _| !["position_embedding_type", "feed_forward_type"].contains(&key.as_str()));
-    let spec = config::read(&plain, path, &KEYS, segments)?;
+    let spec = config::read(config, path, &BERT_KEYS, segments)?;
     let spec =
         EncoderSpec { positions: config::longest(&spec), slopes: slopes(spec.heads), activation, gated: true, ..spec };
     let spec = spec.with_layers(|number| {
@@ -55,15 +49,17 @@ pub(super) fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderS
 
 #[cfg(test)]
 mod tests {
-    use super::super::bert;
+    use serde_json::json;
+
     use super::*;
+    use crate::model::registry::read_spec;
     use crate::model::spec::Positions;
 
     fn reading(feed_forward: Value) -> Result<(EncoderSpec, NameRules)> {
         let config = json!({"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 100,
             "intermediate_size": 96, "max_position_embeddings": 64, "position_embedding_type": "alibi",
             "feed_forward_type": feed_forward});
-        bert::read(config.as_object().unwrap(), Path::new("config.json"))
+        read_spec("bert", config.as_object().unwrap(), Path::new("config.json"))
     }
 
     #[test]

@@ -11,9 +11,7 @@ use crate::Result;
 use crate::model::fields::{shown, unsupported};
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Product};
 
-const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-5)), unused: UNUSED, ..BERT_KEYS };
-/// What the hub's code does not use.
-const UNUSED: &[&str] = &["auto_map", "emb_pooler", "matryoshka_dimensions", "truncate_dim", "use_reentrant"];
+const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-5)), ..BERT_KEYS };
 
 /// Reads a `model_type: "jina_embeddings_v3"` configuration.
 ///
@@ -28,7 +26,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     let mut rotary = Vec::new();
     let spec = config::read(config, path, &KEYS, |fields, spec| {
         rotary_bert::one_segment(fields, spec);
-        rotary_bert::check_columns(fields, spec);
+        rotary_bert::columns(fields, spec);
         rotary.push(rope::read(fields, spec.head_dim, ("rope_theta", 20_000.0)));
     })?;
     let spec = EncoderSpec { positions: config::longest(&spec), rotary, ..spec };

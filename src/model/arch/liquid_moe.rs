@@ -26,9 +26,7 @@ const MOST_STEPS: usize = 64;
 /// # Errors
 /// As [`nomic_bert::read`]; `ModelFormat` for missing or invalid numbers of units and steps, or without experts.
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let mut plain = config.clone();
-    plain.retain(|key, _| ![UNITS, STEPS].contains(&key.as_str()));
-    let (mut spec, rules) = nomic_bert::read(&plain, path)?;
+    let (mut spec, rules) = nomic_bert::read(config, path)?;
     let mut fields = Fields::new(config, path);
     let units = fields.size(UNITS, 1..=MOST_COLUMNS);
     let steps = fields.optional_size(STEPS, 1..=MOST_STEPS).unwrap_or(USUAL_STEPS);
@@ -87,7 +85,6 @@ mod tests {
             (json!({"liquid_steps": 0}), "liquid_steps is 0, expected a whole number from 1 to 64"),
             (json!({"liquid_steps": 65}), "liquid_steps is 65"),
             (json!({"liquid_steps": 1.5}), "liquid_steps is 1.5"),
-            (json!({"liquid_rate": 2}), "liquid_rate 2"),
             (json!({"n_layer": 1}), "no layer is a mixture of experts"),
             (json!({"num_experts": 0, "moe_top_k": 0, "moe_every_n_layers": 0}), "no layer is a mixture of experts"),
         ] {

@@ -21,7 +21,6 @@ pub(super) const KEYS: Keys = Keys {
     positions: "max_position_embeddings",
     activation: ("hidden_act", "silu"),
     norm_eps: Some(("rms_norm_eps", 1e-6)),
-    unused: &["max_window_layers", "sliding_window", "use_sliding_window", "use_mrope"],
 };
 
 /// Stored names that LLaMA and its relatives have.

@@ -5,20 +5,18 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::config::{self, BERT_KEYS, Keys, MOST_ROWS, name_rules, segments};
+use super::config::{self, BERT_KEYS, MOST_ROWS, name_rules, segments};
 use super::roberta;
 use crate::Result;
 use crate::model::fields::{Fields, shown};
 use crate::model::spec::{EncoderSpec, NameRules};
-
-const KEYS: Keys = Keys { unused: &["onnx_export", "ignore_attention_mask"], ..BERT_KEYS };
 
 /// Reads a `model_type: "longformer"` configuration.
 ///
 /// # Errors
 /// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let spec = config::read(config, path, &KEYS, |fields, spec| {
+    let spec = config::read(config, path, &BERT_KEYS, |fields, spec| {
         roberta::padding(config, fields, spec);
         segments(fields, spec);
         let windows = windows(fields, spec.layers.len());

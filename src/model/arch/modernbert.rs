@@ -18,13 +18,6 @@ const KEYS: Keys = Keys {
     positions: "max_position_embeddings",
     activation: ("hidden_activation", "gelu"),
     norm_eps: Some(("norm_eps", 1e-5)),
-    unused: &[
-        "deterministic_flash_attn",
-        "decoder_bias",
-        "sparse_prediction",
-        "sparse_pred_ignore_index",
-        "reference_compile",
-    ],
 };
 
 /// Reads a `model_type: "modernbert"` configuration.
@@ -36,11 +29,14 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     let (mut norm_bias, mut attention_bias, mut mlp_bias) = (false, false, false);
     let mut spec = config::read(config, path, &KEYS, |fields, spec| {
         window = fields.optional_size("local_attention", 2..=MOST_ROWS).unwrap_or(128) / 2;
+        // Half of the former, and counts before it.
+        window = fields.optional_size("sliding_window", 1..=MOST_ROWS).unwrap_or(window);
+        fields.expect_size("head_dim", spec.head_dim);
         let every = fields.optional_size("global_attn_every_n_layers", 1..=MOST_ROWS).unwrap_or(3);
         local = rope::sliding(fields, spec.layers.len(), |layer| layer % every != 0);
         rotary =
             [("full_attention", "global_rope_theta", 160_000.0), ("sliding_attention", "local_rope_theta", 10_000.0)]
-                .map(|(kind, key, base)| rope::of_layers(fields, kind, spec.head_dim, (key, base)))
+                .map(|(kind, key, base)| rope::of_kind(fields, kind, spec.head_dim, (key, base)))
                 .into();
         [norm_bias, attention_bias, mlp_bias] =
             ["norm_bias", "attention_bias", "mlp_bias"].map(|key| fields.flag_or(key, false));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::config::{self, BERT_KEYS, Keys, MOST_COLUMNS, MOST_ROWS, segments};
 use super::nomic_experts::Mixtures;
@@ -13,40 +13,7 @@ use crate::model::fields::unsupported;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Positions, Product};
 use crate::ops::ActivationKind;
 
-const KEYS: Keys = Keys { activation: ("hidden_act", "silu"), unused: UNUSED, ..BERT_KEYS };
-/// What the hub's code does not use, or what has to have one value.
-const UNUSED: &[&str] = &[
-    "add_pooling_layer",
-    "auto_map",
-    "causal",
-    "dense_seq_output",
-    "expert_choice_router",
-    "ffn_div",
-    "fused_bias_fc",
-    "layer_norm_epsilon",
-    "max_trained_positions",
-    "moe_impl",
-    "n_embd",
-    "n_head",
-    "n_inner",
-    "n_layer",
-    "num_shared_experts",
-    "parallel_block",
-    "parallel_block_tied_norm",
-    "prenorm",
-    "reorder_and_upcast_attn",
-    "rotary_emb_base",
-    "rotary_emb_fraction",
-    "rotary_emb_interleaved",
-    "rotary_emb_scale_base",
-    "rotary_head_dim",
-    "rotary_scaling_factor",
-    "router_aux_loss_coef",
-    "scale_attn_by_inverse_layer_idx",
-    "scale_attn_weights",
-    "use_rms_norm",
-    "use_xentropy",
-];
+const KEYS: Keys = Keys { activation: ("hidden_act", "silu"), ..BERT_KEYS };
 const HUB_KEYS: Keys = Keys {
     hidden: "n_embd",
     layers: "n_layer",
@@ -60,24 +27,23 @@ const HUB_KEYS: Keys = Keys {
 /// The hub's code rounds the columns of the feed-forward part up to a multiple.
 const COLUMNS: usize = 256;
 
+/// Whether a configuration has the keys of the hub's code.
+pub(super) fn is_of_hub(config: &Map<String, Value>) -> bool {
+    !config.contains_key("hidden_size") && config.contains_key("n_embd")
+}
+
 /// Reads a `model_type: "nomic_bert"` configuration.
 ///
 /// # Errors
 /// As [`config::read`]; `Unsupported` for variants of the model.
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let hub = !config.contains_key("hidden_size") && config.contains_key("n_embd");
-    let off = ["prenorm", "parallel_block", "causal", "use_rms_norm", "rotary_emb_interleaved", "rotary_head_dim"];
-    let mut known: Vec<(&str, Value)> = off.map(|key| (key, json!(false))).into();
-    known.extend(Mixtures::known());
-    known.extend([("rotary_emb_fraction", json!(1)), ("rotary_emb_scale_base", Value::Null)]);
-    config::only(config, path, &known)?;
+    let hub = is_of_hub(config);
     let (mut longest, mut rotary, mut gate, mut biases) = (0, Vec::new(), None, [hub; 3]);
     let mut mixtures = None;
     let keys = if hub { HUB_KEYS } else { KEYS };
     let mut spec = config::read(config, path, &keys, |fields, spec| {
         segments(fields, spec);
-        spec.head_dim = fields.optional_size("head_dim", 1..=MOST_COLUMNS).unwrap_or(spec.head_dim);
-        rotary_bert::check_columns(fields, spec);
+        rotary_bert::columns(fields, spec);
         longest = config::positions(fields, "n_positions").unwrap_or(spec.positions.longest_text());
         let trained = fields.optional_size("max_trained_positions", 1..=MOST_ROWS).unwrap_or(2048);
         // The length of a longer text would change the base.
@@ -152,13 +118,16 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::model::registry::read_spec;
 
     fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
         let mut config = json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66, "vocab_size": 100,
             "activation_function": "swiglu", "rotary_emb_fraction": 1.0, "rotary_emb_scale_base": null});
         config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-        read(config.as_object().unwrap(), Path::new("config.json"))
+        read_spec("nomic_bert", config.as_object().unwrap(), Path::new("config.json"))
     }
 
     #[test]
@@ -175,10 +144,10 @@ mod tests {
     #[test]
     fn transformers_keys_count_before_the_hubs() {
         let sizes = json!({"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 8,
-            "intermediate_size": 50, "max_position_embeddings": 20, "n_inner": 70});
+            "intermediate_size": 50, "max_position_embeddings": 20, "n_inner": 70, "num_experts": 6});
         let spec = reading(sizes).unwrap().0;
         assert_eq!((spec.hidden, spec.layers.len(), spec.head_dim, spec.intermediate), (24, 1, 8, 50));
-        assert_eq!((spec.norm_eps, spec.positions.longest_text()), (1e-12, 66));
+        assert_eq!((spec.norm_eps, spec.positions.longest_text()), (1e-12, 20));
         assert!(!spec.layers[0].query_key_value.bias);
         let scaled = reading(json!({"max_trained_positions": 30, "rotary_scaling_factor": 2})).unwrap().0;
         assert_eq!(scaled.positions.longest_text(), 30);

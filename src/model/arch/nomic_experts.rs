@@ -1,7 +1,5 @@
 //! The mixtures of experts of NomicBERT v2 (Nussbaum and Duderstadt 2025), by the keys of its own code on the hub.
 
-use serde_json::{Value, json};
-
 use super::config::MOST_COLUMNS;
 use crate::model::fields::Fields;
 use crate::model::mixture::Mixture;
@@ -16,14 +14,6 @@ pub(super) struct Mixtures {
 }
 
 impl Mixtures {
-    /// Keys that have to have one value: the hub's code has neither shared experts nor other routers, and does not read
-    /// whether weights are normalized.
-    pub(super) fn known() -> [(&'static str, Value); 4] {
-        let off = ["expert_choice_router", "moe_normalize_expert_weights"].map(|key| (key, json!(false)));
-        let [router, weights] = off;
-        [router, weights, ("num_shared_experts", json!(0)), ("ffn_div", json!(1))]
-    }
-
     /// Reads the keys; `None` for a model without mixtures.
     pub(super) fn read(fields: &mut Fields<'_>) -> Option<Self> {
         let [every, experts, top_k] = ["moe_every_n_layers", "num_experts", "moe_top_k"]
@@ -66,9 +56,11 @@ impl Mixtures {
 mod tests {
     use std::path::Path;
 
-    use super::super::nomic_bert::read;
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::Result;
+    use crate::model::registry::read_spec;
     use crate::model::spec::{EncoderSpec, NameRules};
     use crate::ops::ActivationKind;
 
@@ -77,7 +69,7 @@ mod tests {
             "n_inner": 200, "activation_function": "gelu", "num_experts": 6, "moe_top_k": 2, "moe_every_n_layers": 3,
             "moe_normalize_expert_weights": false, "num_shared_experts": 0, "ffn_div": 1, "moe_impl": "megablocks"});
         config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-        read(config.as_object().unwrap(), Path::new("config.json"))
+        read_spec("nomic_bert", config.as_object().unwrap(), Path::new("config.json"))
     }
 
     #[test]
@@ -115,18 +107,11 @@ mod tests {
             ("expert_choice_router", json!(true)),
             ("moe_normalize_expert_weights", json!(true)),
             ("ffn_div", json!(2)),
-            ("moe_router_bias", json!(true)),
         ] {
             let said = reading(json!({key: value})).unwrap_err().to_string();
             assert!(said.contains(key), "{key} {value}: {said}");
         }
-        for changes in [
-            json!({"activation_function": "swiglu"}),
-            json!({"hidden_size": 48, "num_hidden_layers": 5,
-            "num_attention_heads": 4, "intermediate_size": 200, "max_position_embeddings": 66}),
-        ] {
-            let said = reading(changes).unwrap_err().to_string();
-            assert!(said.contains("num_experts 6: experts are known with activation_function \"gelu\""), "{said}");
-        }
+        let said = reading(json!({"activation_function": "swiglu"})).unwrap_err().to_string();
+        assert!(said.contains("num_experts 6: experts are known with activation_function \"gelu\""), "{said}");
     }
 }

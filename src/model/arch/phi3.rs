@@ -18,7 +18,17 @@ const KEYS: Keys = Keys { norm_eps: Some(("rms_norm_eps", 1e-5)), ..llama::KEYS 
 /// # Errors
 /// As [`llama::read_as`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    llama::read_as(config, path, &KEYS, |fields, spec| {
+    let mut config = config.clone();
+    for parameters in ["rope_parameters", "rope_scaling"].map(|key| config.remove(key).map(|value| (key, value))) {
+        let Some((key, mut value)) = parameters else { continue };
+        // What this family calls so is "longrope".
+        let kind = value.get("rope_type").or(value.get("type")).cloned();
+        if let (Some("yarn"), Value::Object(value)) = (kind.as_ref().and_then(Value::as_str), &mut value) {
+            value.insert("rope_type".into(), "longrope".into());
+        }
+        config.insert(key.into(), value);
+    }
+    llama::read_as(&config, path, &KEYS, |fields, spec| {
         // None if missing, unlike Mistral's.
         let window = fields.get("sliding_window").and_then(|_| rope::window(fields, spec)).unwrap_or(0);
         let share = rope::share(fields, ("partial_rotary_factor", 1.0));

@@ -4,17 +4,28 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::keys;
 use crate::Result;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::spec::{EncoderSpec, Matrix, NameRules, Order};
 use crate::ops::Levels;
 use crate::quant::format::Applied;
 
-pub(super) const KEY: &str = "quantization_config";
-/// transformers' method, and those of models converted here.
-const METHODS: [&str; 3] = ["bitnet", "grilly_1bit", "grilly_int8"];
+const KEY: &str = "quantization_config";
 /// Of any method: whether products of tokens that it leaves in floating point are in 8-bit integers.
 const OTHERS: &str = "grilly_int8";
+/// Keys of its methods.
+pub(super) const NAMES: &[&str] = &[
+    OTHERS,
+    "linear_class",
+    "modules_to_not_convert",
+    "quant_method",
+    "quantization_mode",
+    "rms_norm_eps",
+    "use_rms_norm",
+];
+/// transformers' method, and those of models converted here.
+const METHODS: [&str; 3] = ["bitnet", "grilly_1bit", "grilly_int8"];
 
 /// Reads `quantization_config`, if there is one, into the products of the layers.
 ///
@@ -34,7 +45,7 @@ pub fn read(config: &Map<String, Value>, path: &Path, spec: &mut EncoderSpec, ru
             "known are \"bitnet\", \"grilly_1bit\" and \"grilly_int8\"; fetch the model in floating point",
         );
     };
-    let (mut unread, mut integers) = (None, false);
+    let mut integers = false;
     let described = fields.within(KEY, |fields| {
         fields.get("quant_method");
         let described = match method {
@@ -50,12 +61,9 @@ pub fn read(config: &Map<String, Value>, path: &Path, spec: &mut EncoderSpec, ru
             fields
                 .fault(format!("modules_to_not_convert has {kept:?}, but all products of the layers are in integers"));
         }
-        unread = fields.unread().first().map(|key| format!("{key} {}", shown(&config[*key])));
+        keys::report(&format!("{}: {KEY}", path.display()), &fields.unread(), NAMES);
         described
     });
-    if let Some(unread) = unread {
-        return refused(unread, "the method has nothing of this name; remove it if it changes no number");
-    }
     let (matrix, norm_eps) = described.unwrap_or_default();
     if let Some(eps) = norm_eps.filter(|eps| *eps as f32 != spec.norm_eps) {
         return refused(format!("rms_norm_eps {eps}"), "only the epsilon of the model's own norms is known");
@@ -182,7 +190,6 @@ mod tests {
             ("llama", json!({"quant_method": "gptq"}), "quant_method \"gptq\": known are \"bitnet\""),
             ("bert", json!({"quant_method": "bitsandbytes"}), "quant_method \"bitsandbytes\""),
             ("llama", json!({"bits": 4}), "no quant_method"),
-            ("llama", json!({"quant_method": "bitnet", "bits": 4}), "bits 4: the method has nothing"),
             ("gpt2", json!({"quant_method": "bitnet"}), "not stored as torch's Linear"),
             ("gte", json!({"quant_method": "bitnet"}), "not stored as torch's Linear"),
             (

@@ -5,7 +5,6 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::config::{self, BERT_KEYS, MOST_ROWS, count_after_padding, name_rules, segments};
-use super::xlm_roberta_flash;
 use crate::Result;
 use crate::model::fields::Fields;
 use crate::model::spec::{EncoderSpec, NameRules};
@@ -15,9 +14,6 @@ use crate::model::spec::{EncoderSpec, NameRules};
 /// # Errors
 /// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    if xlm_roberta_flash::is(config) {
-        return xlm_roberta_flash::read(config, path);
-    }
     let spec = config::read(config, path, &BERT_KEYS, |fields, spec| {
         padding(config, fields, spec);
         segments(fields, spec);

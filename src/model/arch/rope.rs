@@ -4,12 +4,31 @@ use std::f64::consts::PI;
 use std::ops::RangeInclusive;
 
 use super::config::MOST_ROWS;
+use super::keys;
 use crate::model::fields::{Fields, shown};
 use crate::model::rotary::Rotary;
 use crate::model::spec::EncoderSpec;
 
 pub(super) const BASES: RangeInclusive<f64> = 1.0..=1e15;
 const FACTORS: RangeInclusive<f64> = 1e-6..=1e6;
+/// Keys of all kinds; those of another kind are not read.
+pub(super) const NAMES: &[&str] = &[
+    "attention_factor",
+    "beta_fast",
+    "beta_slow",
+    "factor",
+    "high_freq_factor",
+    "long_factor",
+    "low_freq_factor",
+    "mscale",
+    "mscale_all_dim",
+    "original_max_position_embeddings",
+    "partial_rotary_factor",
+    "rope_theta",
+    "rope_type",
+    "short_factor",
+    "truncate",
+];
 
 /// What a kind of rotary positions has unless its keys say otherwise.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +55,14 @@ impl Usual {
 
     /// `rope_parameters`, `rope_scaling` or an object within the former.
     fn parameters(self, fields: &mut Fields<'_>) -> Rotary {
+        let rotary = self.scaled(fields);
+        // Columns of a head that turn, which only some families read.
+        fields.get("partial_rotary_factor");
+        keys::report(&format!("{}: rotary positions", fields.path().display()), &fields.unread(), NAMES);
+        rotary
+    }
+
+    fn scaled(self, fields: &mut Fields<'_>) -> Rotary {
         let usual = Usual { base: fields.number_or("rope_theta", self.base, BASES), ..self };
         let rotary = Rotary::new(usual.base, usual.columns);
         match fields.text("rope_type").or_else(|| fields.text("type")).unwrap_or("default") {
@@ -154,15 +181,19 @@ fn required(fields: &mut Fields<'_>, key: &str) -> f64 {
 /// the key given, with its default) and `rope_scaling`.
 pub(super) fn read(fields: &mut Fields<'_>, columns: usize, key: (&str, f64)) -> Rotary {
     let usual = Usual::of(fields, columns, key);
-    let older = if fields.is_set("rope_scaling") { "rope_scaling" } else { "rope_parameters" };
-    let given = fields.within(older, |fields| usual.parameters(fields));
+    let given = fields.within(place(fields), |fields| usual.parameters(fields));
     given.unwrap_or_else(|| Rotary::new(usual.base, usual.columns))
+}
+
+/// The key of the parameters: the older one counts first.
+fn place(fields: &Fields<'_>) -> &'static str {
+    if fields.is_set("rope_scaling") { "rope_scaling" } else { "rope_parameters" }
 }
 
 /// Share of a head's columns that turn: `partial_rotary_factor` among the parameters, or an older key with its default.
 pub(super) fn share(fields: &mut Fields<'_>, (key, usual): (&str, f64)) -> f64 {
     let usual = fields.number_or(key, usual, 0.0..=1.0);
-    let given = fields.within("rope_parameters", |fields| fields.number_or("partial_rotary_factor", usual, 0.0..=1.0));
+    let given = fields.within(place(fields), |fields| fields.number_or("partial_rotary_factor", usual, 0.0..=1.0));
     given.unwrap_or(usual)
 }
 
@@ -176,6 +207,14 @@ pub(super) fn of_layers(fields: &mut Fields<'_>, kind: &str, columns: usize, key
         fields.within(kind, |fields| usual.parameters(fields))
     });
     given.flatten().unwrap_or_else(|| Rotary::new(usual.base, usual.columns))
+}
+
+/// The same as [`of_layers`], unless the older form has the parameters of all kinds.
+pub(super) fn of_kind(fields: &mut Fields<'_>, kind: &str, columns: usize, key: (&str, f64)) -> Rotary {
+    match fields.is_set("rope_scaling") {
+        true => read(fields, columns, key),
+        false => of_layers(fields, kind, columns, key),
+    }
 }
 
 /// For each layer whether it has a window: `layer_types`, or what `usual` says.

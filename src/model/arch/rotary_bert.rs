@@ -1,6 +1,6 @@
 //! BERT with rotary positions in place of a table, as NomicBERT, GTE and Jina v3 have it.
 
-use super::config::segments;
+use super::config::{MOST_COLUMNS, segments};
 use crate::model::fields::Fields;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Product};
 
@@ -24,8 +24,9 @@ pub(super) fn layer(number: usize) -> Layer {
     }
 }
 
-/// Half of a head's columns turn against the other half.
-pub(super) fn check_columns(fields: &mut Fields<'_>, spec: &EncoderSpec) {
+/// The columns of a head, of which half turn against the other half.
+pub(super) fn columns(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
+    spec.head_dim = fields.optional_size("head_dim", 1..=MOST_COLUMNS).unwrap_or(spec.head_dim);
     if !spec.head_dim.is_multiple_of(2) {
         let columns = spec.head_dim;
         fields.fault(format!("rotary positions need heads of an even number of columns, and theirs is {columns}"));

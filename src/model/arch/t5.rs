@@ -20,13 +20,12 @@ const KEYS: Keys = Keys {
     positions: "",
     activation: (FORM, "relu"),
     norm_eps: Some(("layer_norm_epsilon", 1e-6)),
-    // Of heads, or of a part whose form another key states.
-    unused: &["dense_act_fn", "is_gated_act", "n_positions", "output_past", "scale_decoder_outputs"],
 };
 /// Starts of names of either.
 pub const MARKS: &[&str] = &["encoder.block.", "transformer.encoder.block."];
 const FORM: &str = "feed_forward_proj"; // the activation, after GATED if it is a gate's
 const GATED: &str = "gated-";
+const ACTIVATION: &str = "dense_act_fn"; // counts before the former
 const START: &str = "decoder_start_token_id";
 
 /// Reads a `model_type: "t5"` configuration.
@@ -49,17 +48,19 @@ pub fn mt5(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Nam
 fn read(config: &Map<String, Value>, path: &Path, usual: &str, start: Option<u32>) -> Result<(EncoderSpec, NameRules)> {
     let own = config.get(FORM);
     let stated = own.and_then(Value::as_str).unwrap_or(usual);
-    let gated = stated.starts_with(GATED);
+    let mut gated = stated.starts_with(GATED);
     // The reference means the approximation by this one name.
     let activation = if stated == "gated-gelu" { "gelu_new" } else { stated.trim_start_matches(GATED) };
     let mut plain = config.clone();
-    plain.remove("is_encoder_decoder"); // Both parts are known.
     if own.is_none_or(|own| own.is_string() || own.is_null()) {
         plain.insert(FORM.into(), activation.into());
     }
+    let named = config.get(ACTIVATION).is_some_and(|name| !name.is_null());
+    let keys = Keys { activation: (if named { ACTIVATION } else { FORM }, "relu"), ..KEYS };
     let mut start = start.filter(|_| !config.contains_key(START));
     let mut decoder_layers = 0;
-    let spec = config::read(&plain, path, &KEYS, |fields, spec| {
+    let spec = config::read(&plain, path, &keys, |fields, spec| {
+        gated = fields.flag_or("is_gated_act", gated);
         spec.head_dim = fields.optional_size("d_kv", 1..=MOST_COLUMNS).unwrap_or(64);
         let buckets = fields.optional_size("relative_attention_num_buckets", 4..=MOST_COLUMNS).unwrap_or(32);
         let (key, least) = ("relative_attention_max_distance", buckets / 2 + 1);

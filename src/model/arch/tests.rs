@@ -159,7 +159,7 @@ fn relatives_of_llama_change_what_differs() {
     assert_eq!(qwen.head_dim, 128);
     assert_eq!(layer.head_norms, Some(["layers.1.self_attn.q_norm".into(), "layers.1.self_attn.k_norm".into()]));
     assert!(layer.attention_output.bias && !layer.feed_forward_out.bias);
-    let euro = spec("eurobert", json!({"is_causal": true, "mlp_bias": true}));
+    let euro = spec("eurobert", json!({"is_causal": false, "mlp_bias": true}));
     assert!(!euro.causal && euro.layers[0].feed_forward_in.bias && euro.norm_eps == 1e-5);
     let granite = spec("granite", json!({"embedding_multiplier": 12, "residual_multiplier": 0.5}));
     assert_eq!((granite.word_scale, granite.score_scale, granite.residual_scale), (12.0, Some(1.0), 0.5));

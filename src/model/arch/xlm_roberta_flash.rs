@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::config::{self, BERT_KEYS, Keys, MOST_ROWS};
+use super::keys::only;
 use super::rope;
 use super::rotary_bert;
 use crate::Result;
@@ -18,21 +19,7 @@ use crate::tensor::MOST_RANK;
 /// The class of its first module, which takes the task.
 pub(super) const MODULE: &str = "custom_st.Transformer";
 
-const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-5)), unused: UNUSED, ..BERT_KEYS };
-/// What its code does not use for embeddings, or what has to have one value.
-const UNUSED: &[&str] = &[
-    "auto_map",
-    "emb_pooler",
-    "load_trained_adapters",
-    "lora_dropout_p",
-    "lora_main_params_trainable",
-    "matryoshka_dimensions",
-    "rotary_emb_interleaved",
-    "rotary_emb_scale_base",
-    "task_instructions",
-    "truncate_dim",
-    "use_reentrant",
-];
+const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-5)), ..BERT_KEYS };
 /// Name of the repository of its code.
 const CODE: &str = "xlm-roberta-flash-implementation";
 const POSITIONS: &str = "position_embedding_type";
@@ -54,21 +41,15 @@ pub(super) fn is(config: &Map<String, Value>) -> bool {
 /// # Errors
 /// As [`config::read`]; `Unsupported` for variants of the model.
 pub(super) fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let mut known = vec![
-        (POSITIONS, json!("rotary")),
-        ("rotary_emb_interleaved", json!(false)),
-        ("rotary_emb_scale_base", Value::Null),
-    ];
     if config.get(TASKS).is_some_and(|tasks| !tasks.is_null()) {
-        known.push(("load_trained_adapters", json!(true)));
+        let key = "load_trained_adapters";
+        only(key, config.get(key).unwrap_or_default(), &[json!(true)], path)?;
     }
-    config::only(config, path, &known)?;
-    let mut plain = config.clone();
-    plain.remove(POSITIONS);
     let (mut rotary, mut adapters) = (Vec::new(), None);
-    let spec = config::read(&plain, path, &KEYS, |fields, spec| {
+    let spec = config::read(config, path, &KEYS, |fields, spec| {
         rotary_bert::one_segment(fields, spec);
-        rotary_bert::check_columns(fields, spec);
+        rotary_bert::columns(fields, spec);
+        fields.expect_size("rotary_emb_dim", spec.head_dim);
         rotary.push(rope::read(fields, spec.head_dim, ("rotary_emb_base", 10_000.0)));
         let multiple = fields.optional_size("pad_vocab_size_multiple", 1..=MOST_ROWS).unwrap_or(1);
         spec.words.rows = spec.words.rows.next_multiple_of(multiple);
@@ -111,6 +92,7 @@ fn read_adapters(fields: &mut Fields<'_>) -> Option<Adapters> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::registry::read_spec;
     use crate::model::rotary::Rotary;
     use crate::model::spec::Positions;
 
@@ -122,7 +104,7 @@ mod tests {
     }
 
     fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
-        super::super::roberta::read(&config(changes), Path::new("config.json"))
+        read_spec("roberta", &config(changes), Path::new("config.json"))
     }
 
     #[test]
