@@ -27,7 +27,6 @@ CLASSES = {
     "Albert": ("spiece", BERT),
     "BigBird": ("spiece", {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "control_symbols": ["[SEP]", "[CLS]"]}),
     "DebertaV2": ("spm", DEBERTA),
-    "RemBert": ("sentencepiece", BERT | {"unk_id": 2, "pad_id": 0, "bos_id": 1}),
     "T5": ("spiece", {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}),
     "Llama": ("tokenizer", MERGED),
     "Gemma": ("tokenizer", MERGED | GEMMA),
@@ -42,7 +41,6 @@ ALONE = {
     "pairs, unprefixed": MERGED | {"add_dummy_prefix": False},
     "pairs, whole pieces": MERGED | {"user_defined_symbols": ["<sep>", "the LORD", "[x]", "\n\n", "a+b"]},
     "pairs, control": MERGED | {"control_symbols": ["<a>", "<b>"], "bos_id": -1, "eos_piece": "<end>"},
-    "unescaped": {"escape_whitespaces": False} | MERGED,
 }
 
 
@@ -78,7 +76,13 @@ def test_the_file_of_a_class(checkpoint, tmp_path, name):
     named = {"tokenizer_class": f"{name}Tokenizer"}
     configure(path, **named)
     assert type(same_ids(path)).__name__ == f"{name}Tokenizer"
-    tokens = {"unk_token": "<unk>", "pad_token": "<other>", "mask_token": "the", "bos_token": "<s>", "eos_token": "</s>"}
+    tokens = {
+        "unk_token": "<unk>",
+        "pad_token": "<other>",
+        "mask_token": "the",
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+    }
     for more in (
         {"add_prefix_space": False, "legacy": True, "extra_ids": 3, "do_lower_case": True, "keep_accents": True},
         {"additional_special_tokens": ["<new>"]},

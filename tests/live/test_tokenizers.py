@@ -5,17 +5,23 @@ its files, and only where they say nothing does the kind of model count.
 """
 
 import json
+import re
 import shutil
+from pathlib import Path
 
 import pytest
+import transformers
 from fixtures.train_tokenizers import FAMILIES, train
 from models.variants import sized
 from models.varied_texts import edges, varied
 from sentence_transformers.sentence_transformer.modules import Transformer
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer, TokenizersBackend
+from transformers.models.auto import tokenization_auto
 
 from grilly import _core
-from grilly.errors import ModelFormatError
+from grilly.errors import ModelFormatError, UnsupportedError
+
+ROOT = Path(__file__).parent.parent.parent
 
 TEXTS = [*edges(), *varied(1000)]
 SOME = [*edges(), *varied(200, seed=2)]
@@ -48,7 +54,6 @@ CLASSES = [
     "Blenderbot",
     "Herbert",
     "Barthez",
-    "RemBert",
     "ConvBert",
     "DPRQuestionEncoder",
     "PreTrained",
@@ -178,8 +183,6 @@ def test_the_kind_of_model_beside_the_class(folder, kind):
                     _core.EmbeddingModel.load(path, "cpu", "float32")
             else:
                 same_tokens(path)
-        change(path / "config.json", model_name="camembertv2-base")
-        same_tokens(path)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -395,6 +398,8 @@ def test_a_vocabulary_without_a_tokenizer_file(folder, family):
 @pytest.mark.parametrize("arguments", [{}, {"do_lower_case": False}], ids=str)
 def test_lower_case_on_request(folder, family, arguments):
     path = folder(family)
+    if family == "llama":
+        configure(path, pad_token="<unk>")  # its own has none, and transformers then pads nothing
     configure(path, **arguments)
     change(
         path / "tokenizer.json",
@@ -412,5 +417,47 @@ def test_lower_case_on_request(folder, family, arguments):
     ours = _core.EmbeddingModel.load(path, "cpu", "float32")
     wanted = Transformer(str(path), do_lower_case=True, max_seq_length=100).preprocess(SOME)
     rows = zip(wanted["input_ids"].tolist(), wanted["attention_mask"].tolist(), strict=True)
-    assert ours.tokenize(SOME) == [row[: sum(mask)] for row, mask in rows]
+    assert ours.tokenize(SOME) == [[own for own, kept in zip(*row, strict=True) if kept] for row in rows]
     assert ours.gives_segments() == ("token_type_ids" in wanted)
+
+
+def test_the_classes_of_the_kinds_of_models():
+    """The table of architectures names transformers' classes, and says where a file's name does not count."""
+    rows = (ROOT / "src/model/arch/mod.rs").read_text(encoding="utf-8").partition("ARCHITECTURES")[2]
+    found = {}
+    for row in re.split(r"\n    row\(", rows)[1:]:
+        kind = re.search(r'"([^"]+)"', row)[1]
+        how, name = (
+            re.findall(r"\.(always_|mended_|)tokenizer\((\w+|\"\w+\")\)", row)[:1][0]
+            if "tokenizer(" in row
+            else ("", None)
+        )
+        found[kind] = name and {"AS_IT_IS": "TokenizersBackend"}.get(name, name.strip('"'))
+        assert (how == "always_") == (kind in tokenization_auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS), kind
+    for kind, name in found.items():
+        theirs = tokenization_auto.TOKENIZER_MAPPING_NAMES.get(kind)
+        same = [cls and tokenization_auto.tokenizer_class_from_name(cls) for cls in (name, theirs)]
+        assert same[0] is same[1], (kind, name, theirs)
+
+
+@pytest.mark.parametrize("name", ["PhobertTokenizer", "BertJapaneseTokenizer", "BertweetTokenizer", "ByT5Tokenizer"])
+def test_classes_of_python_code_are_refused(folder, name):
+    path = folder("bert")
+    configure(path, tokenizer_class=name)
+    assert not issubclass(tokenization_auto.tokenizer_class_from_name(name), TokenizersBackend)
+    with pytest.raises(UnsupportedError, match=name):
+        _core.EmbeddingModel.load(path, "cpu", "float32")
+
+
+def test_every_class_of_transformers_is_known():
+    """It is described, or refused as Python code, or is of a family that is not listed."""
+    rows = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/text/tokenizer/classes").glob("*.rs"))
+    names = {name.removesuffix("Fast") for name in dir(transformers) if name.endswith(("Tokenizer", "TokenizerFast"))}
+    unknown = {name for name in names if f'"{name}"' not in rows}
+    helpers = {"AutoTokenizer", "BasicTokenizer", "CharacterTokenizer", "MecabTokenizer", "WordpieceTokenizer"}
+    others = set(
+        "CLIP CodeLlama DPRReader Esmc FNet Funnel Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Luke MBart MBart50 MLuke MarkupLM Nllb "
+        "Nougat OpenAIGPT Parakeet Pegasus Pop2Piano Rag Reformer RemBert SeamlessM4T Siglip2 Splinter Tipsv2 Udop VideoPrism "
+        "Whisper XGLM XLNet".split()
+    )
+    assert unknown - helpers - {f"{name}Tokenizer" for name in others} == set()

@@ -43,7 +43,6 @@ CASES = {
     "big_bird": ("xlm-roberta", {"tokenizer_class": "BigBirdTokenizer"}),
     "herbert": ("llama", {"tokenizer_class": "HerbertTokenizer", "cls_token": "<s>", "sep_token": "</s>"}),
     "barthez": ("camembert", {"tokenizer_class": "BarthezTokenizer"}),
-    "rembert": ("albert", {"tokenizer_class": "RemBertTokenizer", "do_lower_case": True}),
     "dpr": ("electra", {"tokenizer_class": "DPRQuestionEncoderTokenizer", "do_lower_case": False}),
     "convbert": ("electra", {"tokenizer_class": "ConvBertTokenizer", "do_lower_case": False, "cls_token": "the"}),
     "xlm-roberta, pieces": ("scored", {"tokenizer_class": "XLMRobertaTokenizer"}),

@@ -6,9 +6,6 @@ use super::{Around, Class, Conversion, Decoded, Model, Pair, Piece, Prefix, Unkn
 
 const BOUNDS: Around = Around::Roles(["bos_token", "eos_token"]);
 
-/// Runs of spaces as one.
-const ONE_SPACE: Normal = Normal::Pattern(" {2,}", " ");
-
 /// `▁` before all parts of a text, or before none.
 const SPACED: Split = Split::Spaced(Spaced { before: [Before::All, Before::None], split: true });
 const SPACED_WORDS: &[Split] = &[Split::Spaces, SPACED];
@@ -41,7 +38,7 @@ const OF_SENTENCES: Class = Class {
     ..OF_BYTES
 };
 
-pub(super) static SENTENCES: [Class; 8] = [
+pub(super) static SENTENCES: [Class; 7] = [
     OF_SENTENCES,
     Class {
         names: &["CamembertTokenizer"],
@@ -54,7 +51,7 @@ pub(super) static SENTENCES: [Class; 8] = [
     Class {
         names: &["AlbertTokenizer"],
         model: Model::Scored(Unknown::Id(1)),
-        normal: &[QUOTES[0], QUOTES[1], Normal::Plain { kept: false }, Normal::Lower(true), Normal::Mapped],
+        normal: &[QUOTES[0], QUOTES[1], Normal::Plain, Normal::Lower(true), Normal::Mapped],
         tokens: ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"],
         around: Around::FileOrRoles(["cls_token", "sep_token"]),
         pair: Pair::Second,
@@ -82,18 +79,6 @@ pub(super) static SENTENCES: [Class; 8] = [
         mask_takes_spaces: true,
         around: Around::Asked,
         pair: Pair::Begun,
-        conversion: AS_STORED,
-        ..OF_SENTENCES
-    },
-    Class {
-        names: &["RemBertTokenizer"],
-        model: Model::Scored(Unknown::Id(2)),
-        normal: &[QUOTES[0], QUOTES[1], ONE_SPACE, Normal::Plain { kept: true }, Normal::Lower(false), Normal::Mapped],
-        splits: &[SPACED],
-        tokens: ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"],
-        around: MARKS,
-        pair: Pair::Second,
-        files: &["sentencepiece.model"],
         conversion: AS_STORED,
         ..OF_SENTENCES
     },

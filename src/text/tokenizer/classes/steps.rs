@@ -31,8 +31,8 @@ pub(super) enum Normal {
     Mapped,
     /// Letters composed with their accents.
     Composed,
-    /// No accents, unless `keep_accents`, by default so.
-    Plain { kept: bool },
+    /// No accents, unless `keep_accents`.
+    Plain,
     /// No capitals, if `do_lower_case`, by default so.
     Lower(bool),
     /// A text replaced by another.
@@ -59,7 +59,7 @@ impl Normal {
             Normal::Cased => vec![words(true, Some(false), false)],
             Normal::Mapped => characters.cloned().map(NormalizerWrapper::from).into_iter().collect(),
             Normal::Composed => vec![NFC.into()],
-            Normal::Plain { kept } => match settings.flag("keep_accents")?.unwrap_or(kept) {
+            Normal::Plain => match settings.flag("keep_accents")?.unwrap_or(false) {
                 true => Vec::new(),
                 false => vec![NFKD.into(), StripAccents.into()],
             },
