@@ -223,7 +223,7 @@ class Encoded(dict[str, Any]):
         """The same object with arrays (`"np"`) or torch's tensors (`"pt"`) in place of lists.
 
         Raises:
-            InvalidArgumentError: Rows of different lengths, or another type.
+            InvalidArgumentError: Rows of different lengths for torch, or another type.
 
         Example:
             >>> model.tokenizer(["Hello"]).convert_to_tensors("np")["input_ids"].shape
@@ -263,8 +263,10 @@ def span(found: tuple[int, int] | None) -> Span | None:
 def as_tensors(values: dict[str, Any], tensor_type: Any) -> dict[str, Any]:
     """Lists as arrays (`"np"`) or torch's tensors (`"pt"`); unchanged for None.
 
+    Rows of different lengths are an array of arrays, as in the reference, and no tensor.
+
     Raises:
-        InvalidArgumentError: Rows of different lengths, or another type.
+        InvalidArgumentError: Rows of different lengths for torch, or another type.
         ImportError: torch is not installed.
 
     Example:
@@ -284,6 +286,10 @@ def as_tensors(values: dict[str, Any], tensor_type: Any) -> dict[str, Any]:
             made[name] = rows
             continue
         lengths = {len(row) for row in rows if isinstance(row, list | tuple)}
+        if len(lengths) > 1 and kind == "np":
+            made[name] = np.empty(len(rows), object)
+            made[name][:] = [np.asarray(row) for row in rows]
+            continue
         if len(lengths) > 1:
             raise InvalidArgumentError(
                 f"{name} has rows of {min(lengths)} to {max(lengths)} tokens: padding=True makes them equally long"

@@ -24,6 +24,11 @@ class TokenizerSettings:
     pad_token: str | None = None
     cleans_up: bool | None = None
 
+    def changed(self) -> dict[str, str | bool]:
+        """What was changed, by its key in tokenizer_config.json."""
+        keys = {"cleans_up": "clean_up_tokenization_spaces"}
+        return {keys.get(name, name): value for name, value in vars(self).items() if value is not None}
+
 
 @closed()
 @dataclass(eq=False)

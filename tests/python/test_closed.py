@@ -150,7 +150,7 @@ def test_a_class_of_the_package_that_is_made_in_a_test():
 # ----------------------------------------------------------------------------------------------------- the tokenizer
 
 
-def test_what_a_tokenizer_takes(tiny_model):
+def test_what_a_tokenizer_takes(tiny_model, tmp_path):
     text = "the cat and the dog"
     with SentenceTransformer(tiny_model, device="cpu") as model:
         tokenizer = model.tokenizer
@@ -164,10 +164,11 @@ def test_what_a_tokenizer_takes(tiny_model):
         mask = tokenizer.mask_token_id
         assert tokenizer(["the cat", ""], padding=True)["input_ids"][1][2:] == [mask, mask]
         assert model.preprocess(["the cat", ""])["input_ids"].tolist()[1][2:] == [mask, mask]
-        again = pickle.loads(pickle.dumps(model))
-        with again:
-            assert again.tokenizer.pad_token == "[MASK]" and again.tokenizer.truncation_side == "left"
-            assert (again.encode(text) == model.encode(text)).all()
+        model.save_pretrained(tmp_path)
+        for again in (pickle.loads(pickle.dumps(model)), SentenceTransformer(tmp_path, device="cpu")):
+            with again:
+                assert again.tokenizer.pad_token == "[MASK]" and again.tokenizer.truncation_side == "left"
+                assert (again.encode(text) == model.encode(text)).all()
         before = model.encode(text)
         assert (model.half().float().encode(text) == before).all()
         for name, value in (("padding_side", "top"), ("truncation_side", None), ("pad_token", "no such token")):

@@ -266,8 +266,15 @@ def test_tokenizer(cpu_model):
     assert both["input_ids"] == [cpu_model.tokenizer.encode("the cat"), cpu_model.tokenizer.encode("")]
     assert both["attention_mask"] == [[1] * 4, [1] * 2]
     assert cpu_model.tokenizer("the cat")["input_ids"] == both["input_ids"][0]
-    with pytest.raises(TypeError, match=r"texts\[0\]"):
-        cpu_model.tokenizer.encode(3)
+    for wrong, message in ((3, "text is of type int"), ([3], r"texts\[0\]")):
+        with pytest.raises(TypeError, match=message):
+            cpu_model.tokenizer.encode(wrong)
+
+
+def test_a_tokenizer_reads_the_whole_text_unless_asked(cpu_model):
+    text = "the cat and the dog " * 30
+    assert len(cpu_model.tokenizer.encode(text)) == 152 and len(cpu_model.tokenizer.encode(text, truncation=True)) == 48
+    assert cpu_model.preprocess([text])["input_ids"].shape == (1, 48)
 
 
 def test_a_closed_model(tiny_model, device):

@@ -85,9 +85,9 @@ class Saving(Settings):
         """Writes the model to the folder `path`, which sentence-transformers and this package load.
 
         The files are those the model was loaded from. Prompts, the default prompt, `max_seq_length`, `truncate_dim`,
-        the similarity, the pooling of prompts and, in config.json, the element type are written with their current
-        values. The weights are copied unchanged: after `half()` or `quant.convert`, float32 files are rounded again at
-        each load; of a converted model, and of one in int8, config.json says so.
+        the similarity, the pooling of prompts, what was set on the tokenizer and, in config.json, the element type are
+        written with their current values. The weights are copied unchanged: after `half()` or `quant.convert`, float32
+        files are rounded again at each load; of a converted model, and of one in int8, config.json says so.
 
         Each file is replaced only when the new one is complete, so that a model may be saved over its own folder; other
         files in `path` are not touched.
@@ -156,6 +156,9 @@ class Saving(Settings):
         dtype = not routed or (self._dtype_choice or self._arguments.default_dtype) not in (None, "auto")
         for path in (path for path, kind in modules if kind == "Transformer"):
             changed[os.path.join(path, TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
+            if tokens := self._token_settings.changed():
+                file = os.path.join(path, "tokenizer_config.json")
+                changed[file] = read_json(self._folder / file, dict) | tokens
             if dtype or self._arguments.rounded_products:
                 changed[os.path.join(path, "config.json")] = self._configuration(path, dtype)
         poolings = [path for path, kind in modules if kind == "Pooling"]

@@ -9,6 +9,7 @@ use tokenizers::{
 };
 
 use super::files::Side;
+use super::pairs::kept;
 use super::{Tokenizer, guarded};
 use crate::error::brief;
 use crate::{Error, Result};
@@ -154,9 +155,19 @@ impl Tokenizer {
         let room = most.checked_sub(added).ok_or_else(|| {
             Error::InvalidArgument(format!("max_length is {most}, but {added} special tokens are added to each text"))
         })?;
-        if *stride >= room.max(1) {
+        let lengths = [first.len(), second.as_ref().map_or(0, Encoding::len)];
+        let removed = lengths.iter().sum::<usize>().saturating_sub(room);
+        let kept = match shortened {
+            Shortened::Longest => kept(lengths, room),
+            Shortened::First => [lengths[0].saturating_sub(removed), lengths[1]],
+            Shortened::Second => [lengths[0], lengths[1].saturating_sub(removed)],
+        };
+        // Parts of no more tokens than they have in common would never end.
+        let shortest = kept.iter().zip(lengths).filter(|(kept, length)| **kept < *length).map(|(kept, _)| *kept).min();
+        let shortest = shortest.map_or(room + 1, |shortest| shortest.max(1));
+        if *stride >= shortest {
             let problem =
-                format!("stride is {stride}, expected less than {room}, the tokens that max_length={most} leaves");
+                format!("stride is {stride}, expected less than {shortest}, the tokens left by max_length={most}");
             return Err(Error::InvalidArgument(problem));
         }
         let parameters = TruncationParams {

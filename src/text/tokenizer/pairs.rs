@@ -48,7 +48,7 @@ impl Tokenizer {
 }
 
 /// The tokens kept of two texts of so many.
-fn kept([first, second]: [usize; 2], room: usize) -> [usize; 2] {
+pub(super) fn kept([first, second]: [usize; 2], room: usize) -> [usize; 2] {
     if first + second <= room {
         return [first, second];
     }
