@@ -87,14 +87,14 @@ WITHOUT_EFFECT = {
 # Arguments of calls that no file holds, values that the code passes to itself, and `processor_class`, which names a
 # processor for more than texts. `return_token_type_ids` is CodeGen's.
 INNER = set(
-    "_commit_hash _from_auto _from_pipeline _json_padding _json_truncation _spm_precompiled_charsmap cache_dir code_revision "
-    "config force_download gguf_file init_inputs merges mistral_format post_processor processor_class proxies "
-    "return_token_type_ids revision subfolder token tokenizer tokenizer_object tokenizer_padding tokenizer_truncation "
-    "tokenizer_type trust_remote_code vocab args kwargs self".split()
+    "_commit_hash _from_auto _from_pipeline _json_padding _json_truncation _spm_precompiled_charsmap cache_dir "
+    "code_revision config force_download gguf_file init_inputs merges mistral_format post_processor processor_class "
+    "proxies return_token_type_ids revision subfolder token tokenizer tokenizer_object tokenizer_padding "
+    "tokenizer_truncation tokenizer_type trust_remote_code vocab args kwargs self".split()
 )
 CLASSES = (
-    "Albert BigBird Barthez Bert Blenderbot Camembert CodeGen Cohere Deberta DebertaV2 DistilBert Gemma GPT2 GPTNeoX Herbert "
-    "Llama MPNet Qwen2 Qwen3_5 Roberta T5 XLMRoberta"
+    "Albert BigBird Barthez Bert Blenderbot Camembert CodeGen Cohere Deberta DebertaV2 DistilBert Gemma GPT2 GPTNeoX "
+    "Herbert Llama MPNet Qwen2 Qwen3_5 Roberta T5 XLMRoberta"
 ).split()
 READ = re.compile(
     r'(?:kwargs|init_kwargs|local_kwargs|tokenizer_config)(?:\.(?:pop|get|setdefault)\(\s*|\[)"(\w+)"'

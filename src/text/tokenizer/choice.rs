@@ -30,7 +30,9 @@ pub(super) fn class_of(
             Error::unsupported(what, reason)
         });
     }
-    let Some(named) = text(values, "tokenizer_class").or_else(|| text(model, "tokenizer_class")) else {
+    let own = text(values, "tokenizer_class");
+    let source = if own.is_some() { "tokenizer_config.json" } else { "config.json" };
+    let Some(named) = own.or_else(|| text(model, "tokenizer_class")) else {
         return Ok(match text(model, "model_type") {
             Some(model_type) => registry::tokenizer(&model_type).and_then(|own| Class::built(own.class)),
             None => Some(Class::usual()),
@@ -49,14 +51,14 @@ pub(super) fn class_of(
         Named::Built(class) => Some(class),
         Named::AsItIs => None,
         Named::Coded => {
-            let what = format!("{}: tokenizer_class {name:?}", folder.join("tokenizer_config.json").display());
+            let what = format!("{}: tokenizer_class {name:?}", folder.join(source).display());
             let reason = "is Python code, which is not run; where a tokenizer.json makes the same tokens, name \
                           PreTrainedTokenizerFast instead";
             return Err(Error::unsupported(what, reason));
         }
         Named::Unheard => {
             if folder.join("tokenizer.json").exists() {
-                let file = folder.join("tokenizer_config.json");
+                let file = folder.join(source);
                 log::warn!(
                     target: "grilly",
                     "{}: tokenizer_class {name:?} is not known; tokenizer.json is used as it is, from which that class' own \

@@ -12,7 +12,7 @@ use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
 use super::classes::{Around, Class, Model, mended};
 use super::decoding::Described;
-use super::frames::Frame;
+use super::frames::{self, Frame};
 use super::guarded;
 use super::sentence_pieces::SentencePieces;
 use super::sentences;
@@ -128,6 +128,8 @@ pub(super) fn load(folder: &Path, lower_case: bool, arguments: &Map<String, Valu
     if settings.asked && !Frame::of(settings.class).is_fixed() {
         let asked = Frame::of(None).template(&tokenizer, &settings, &specials, false)?;
         tokenizer.with_post_processor(Some(asked));
+    } else if file.exists() {
+        frames::name_ignored_flags(&tokenizer, &settings, &specials)?;
     }
     let id = |token: &str| tokenizer.token_to_id(token);
     let own_side = settings.class.map_or(Side::default(), |class| class.padding_side);

@@ -6,6 +6,7 @@ use tokenizers::processors::roberta::RobertaProcessing;
 use tokenizers::processors::template::{SpecialToken, TemplateProcessing};
 
 use super::classes::{Around, Class, Model, Pair};
+use super::guarded;
 use super::settings::Settings;
 use super::special::Specials;
 use crate::{Error, Result};
@@ -122,6 +123,23 @@ impl Frame {
             .build()
             .map_err(|e| e.to_string())
     }
+}
+
+/// Warns of flags that the reference ignores beside tokenizer.json, where the tokens around a text are others.
+pub(super) fn name_ignored_flags(tokenizer: &Tokenizer, settings: &Settings, specials: &Specials) -> Result<()> {
+    for role in ["bos_token", "eos_token"] {
+        let Some(token) = asked(settings, specials, role)?.and_then(|role| specials.of(role)) else { continue };
+        let around = guarded(|| tokenizer.encode_fast("", true));
+        if around
+            .is_ok_and(|around| !around.get_ids().iter().any(|id| tokenizer.id_to_token(*id).as_deref() == Some(token)))
+        {
+            settings.warn(&format!(
+                "add_{role} is ignored, as in transformers 5: tokenizer.json says which tokens are around a text, and {token:?} \
+                 is none of them"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The role of a token enabled by a flag, if there is such a token.

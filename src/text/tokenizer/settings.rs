@@ -249,6 +249,10 @@ impl Settings {
         number.map(Some).ok_or_else(|| self.fault(format!("{key} is not a whole number up to {most}")))
     }
 
+    pub fn warn(&self, remark: &str) {
+        log::warn!(target: "grilly", "{}: {remark}", self.path.display());
+    }
+
     pub fn fault(&self, problem: String) -> Error {
         fault(&self.path, problem)
     }
