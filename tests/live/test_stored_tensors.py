@@ -68,6 +68,25 @@ def test_types_that_are_only_stored(tmp_path, device, name, dtype):
     agree(ours(folder, device=device), theirs(folder, dtype="float32"))
 
 
+def test_the_type_of_a_file(tmp_path):
+    """Of safetensors the first tensor by name counts, of torch the first of the dictionary."""
+    folder = families.build("roberta", tmp_path)
+    change_json(folder / "config.json", dtype=..., torch_dtype=...)
+    tensors = edit(folder, cast(torch.float16, lambda tensor: tensor.ndim == 2))
+
+    def types() -> list[str]:
+        theirs = str(SentenceTransformer(str(folder), device="cpu").dtype).removeprefix("torch.")
+        with grilly.SentenceTransformer(str(folder), device="cpu") as model:
+            return [theirs, model.dtype]
+
+    assert types() == ["float32", "float32"]
+    (folder / "model.safetensors").unlink()
+    for dtype in (torch.float16, torch.float32):
+        order = sorted(tensors, key=lambda name: tensors[name].dtype is not dtype)
+        torch.save({name: tensors[name] for name in order}, folder / "pytorch_model.bin")
+        assert types() == [str(dtype).removeprefix("torch.")] * 2
+
+
 def test_every_byte_of_float8():
     from models import float8
 

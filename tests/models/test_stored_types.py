@@ -94,6 +94,19 @@ def test_the_type_of_other_tensors_counts_first(tmp_path):
         assert same_bits(model.encode(TEXTS, normalize_embeddings=False), expected)
 
 
+def test_the_type_of_a_file_of_torch_is_that_of_its_first_tensor(tmp_path):
+    """In the order of the dictionary, as transformers goes through it, and not by name."""
+    folder = families.build("roberta", tmp_path)
+    kinds = store(folder, lambda array: "F16" if array.ndim == 2 else "F32")
+    tensors = safetensors_file.read(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    for first, dtype in (("F16", "float16"), ("F32", "float32")):
+        order = sorted(tensors, key=lambda name: kinds[name] != first)
+        torch_file.write(folder / "pytorch_model.bin", {name: tensors[name] for name in order}, kinds)
+        with SentenceTransformer(str(folder), device="cpu") as model:
+            assert model.dtype == dtype
+
+
 def test_all_types_in_one_file(tmp_path, device):
     folder = families.build("roberta", tmp_path)
     path = folder / "model.safetensors"

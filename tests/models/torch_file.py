@@ -81,11 +81,11 @@ def archive(path: Path, description: bytes, storages: list[bytes], compression: 
             file.writestr(f"{path.stem}/data/{number}", data)
 
 
-def write(path: Path, tensors: dict[str, np.ndarray], dtype: str = "F32") -> None:
-    """Writes float tensors as `dtype` and integer ones as I64."""
+def write(path: Path, tensors: dict[str, np.ndarray], dtype: str | dict[str, str] = "F32") -> None:
+    """Writes float tensors as `dtype`, or as it says of each name, and integer ones as I64."""
     state, storages = OrderedDict(), []
     for name, array in tensors.items():
-        kind = "I64" if array.dtype.kind == "i" else dtype
+        kind = "I64" if array.dtype.kind == "i" else dtype[name] if isinstance(dtype, dict) else dtype
         state[name] = tensor(Storage(kind, str(len(storages)), array.size), array.shape)
         storages.append(safetensors_file.to_bytes(array, kind))
     archive(path, pickled(state), storages)

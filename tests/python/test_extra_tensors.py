@@ -128,7 +128,7 @@ def test_a_second_name_of_what_is_read(tmp_path):
     folder = families.build("roberta", tmp_path)
     name = "encoder.layer.0.output.dense.bias"
     rewrite(folder, lambda tensors: tensors.update({name: np.ones(36, np.float32)}))
-    with pytest.raises(ModelFormatError, match=f"two tensors are called {name}: stored as roberta.{name} and {name}"):
+    with pytest.raises(ModelFormatError, match=f"two tensors are called {name}: stored as {name} and roberta.{name}"):
         encode(folder)
 
 

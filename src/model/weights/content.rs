@@ -66,14 +66,14 @@ impl Entry {
     }
 }
 
-/// The first floating-point tensor by name, or else one of 8 bits, in which no model computes, or else the first tensor; with
-/// the name of its type.
+/// The first floating-point tensor, or else one of 8 bits, in which no model computes, or else the first tensor; with the name
+/// of its type.
 pub(super) fn first_float(stored: &[header::Stored]) -> Option<(&str, String)> {
     let named = |known: &'static [(Dtype, &'static str)]| {
-        let name = move |dtype: Dtype| known.iter().find(|(other, _)| *other == dtype).map(|(_, name)| *name);
-        let tensors = stored.iter().filter(|tensor| tensor.unread.is_none());
-        tensors.filter_map(move |tensor| Some((tensor.name.as_str(), name(tensor.dtype)?.to_owned()))).min()
+        let name = |dtype: Dtype| known.iter().find(|(other, _)| *other == dtype).map(|(_, name)| *name);
+        let mut tensors = stored.iter().filter(|tensor| tensor.unread.is_none());
+        tensors.find_map(|tensor| Some((tensor.name.as_str(), name(tensor.dtype)?.to_owned())))
     };
-    let others = || stored.iter().map(|tensor| (tensor.name.as_str(), format!("{:?}", tensor.dtype))).min();
-    named(&FLOATS).or_else(|| named(&EIGHT_BITS)).or_else(others)
+    let other = || stored.first().map(|tensor| (tensor.name.as_str(), format!("{:?}", tensor.dtype)));
+    named(&FLOATS).or_else(|| named(&EIGHT_BITS)).or_else(other)
 }

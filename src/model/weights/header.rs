@@ -58,7 +58,7 @@ impl Stored {
     }
 }
 
-/// Reads all tensors of a file, in the order of their bytes.
+/// Reads all tensors of a file, in the order of their names, as the reference's reader gives them.
 pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
     let Some((length, rest)) = file.split_first_chunk::<LENGTH>() else {
         return Err(format!("truncated: {} bytes, too short for a safetensors file", file.len()));
@@ -87,6 +87,7 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<Stored>, String> {
     }
     tensors.sort_by_key(|tensor| (tensor.bytes.start, tensor.bytes.end));
     check_cover(&tensors, start, file.len())?;
+    tensors.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tensors)
 }
 
