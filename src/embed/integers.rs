@@ -12,11 +12,12 @@ use super::stages::{Stage, prepare};
 use super::{EmbeddingModel, Encoded};
 use crate::Result;
 use crate::backend::{Program, ProgramOptions, cpu};
-use crate::graph::{Factors, Graph, Node, Source, TokenProducts, ValueId};
+use crate::graph::{Graph, Node, Rounding, Source, TokenProducts, ValueId};
 use crate::model::encoder::{Built, Input};
 use crate::model::weights::Weights;
 use crate::ops::{Op, QuantizeKind, QuantizedLinear, Residual};
-use crate::quant::balance::{RoundedRows, balanced};
+use crate::quant::balance::{RoundedRows, balanced, relative_error};
+use crate::quant::outliers::outlier;
 use crate::tensor::{Recipe, WeightSource};
 use crate::text::packing::Batch;
 use crate::text::tokenizer::{Tokenizer, Tokens};
@@ -28,24 +29,69 @@ const MOST_TOKENS: usize = 48;
 /// Rows of matrices that are looked at, from all parts of them.
 const MOST_ROWS: usize = 1024;
 
-/// The graph with its products of tokens and weights in integers.
+/// Expected relative error of a column of the result from which on a product stays in floating point; trained models have 0.03.
+const MOST_ERROR: f32 = 0.1;
+/// Rows that a thread looks at together.
+const ROWS: usize = 256;
+
+/// The graph with its products of tokens and weights in integers, but for those that would lose numbers: of a model with an
+/// [`outlier`] all, since what follows reads little but its product, and what comes before is multiplied by it.
 ///
 /// # Errors
-/// Those of tokenizing, and of a batch on the CPU.
+/// Those of tokenizing, of a batch on the CPU, and of weights that cannot be read.
 pub(super) fn in_integers(built: Built, weights: &Arc<Weights>, tokenizer: &Tokenizer, most: usize) -> Result<Built> {
+    if let Some(found) = outlier_of(&built.graph, &**weights)? {
+        log::warn!(target: "grilly", "{found}: no product is of integers");
+        return Ok(built);
+    }
     let texts: Vec<String> = TEXTS.lines().map(str::to_owned).collect();
     let tokens = tokenizer.encode(&texts, most.min(MOST_TOKENS))?;
-    let factors = factors(&built, weights, tokens)?;
-    Ok(Built { graph: built.graph.with_integer_products(&factors)?, ..built })
+    let rounding = rounding(&built, weights, tokens)?;
+    Ok(Built { graph: built.graph.with_integer_products(&rounding)?, ..built })
 }
 
-fn factors(built: &Built, weights: &Arc<Weights>, tokens: Vec<Tokens>) -> Result<Factors> {
+/// A weight that nodes read and that is an outlier of its row, in words.
+fn outlier_of(graph: &Graph, weights: &dyn WeightSource) -> Result<Option<String>> {
+    let mut read: Vec<ValueId> =
+        graph.nodes.iter().flat_map(|node| &node.operands).map(|id| graph.viewed(*id)).collect();
+    read.sort_unstable();
+    read.dedup();
+    let of_value = |id: ValueId| -> Result<Option<String>> {
+        let value = graph.value(id);
+        let Source::Weight(weight) = &value.source else { return Ok(None) };
+        for part in weight.parts.iter().filter(|part| part.computed.is_none()) {
+            let view = part.view(weights)?;
+            // Of a vector of several parts each is a row.
+            let columns = value.shape.columns().min(view.elements()).max(1);
+            let rows = view.elements() / columns;
+            let some = |first: usize| {
+                let mut row = vec![0.0; columns];
+                for number in first..(first + ROWS).min(rows) {
+                    view.read_f32(number * columns, &mut row)?;
+                    if let Some(place) = outlier(&row) {
+                        return Ok(Some(format!("{} holds {} in a row of small numbers", part.name, row[place])));
+                    }
+                }
+                Ok(None)
+            };
+            let found =
+                (0..rows).into_par_iter().step_by(ROWS).map(some).find_first(|found| !matches!(found, Ok(None)));
+            if let Some(found) = found {
+                return found;
+            }
+        }
+        Ok(None)
+    };
+    read.into_iter().map(of_value).find(|found| !matches!(found, Ok(None))).unwrap_or(Ok(None))
+}
+
+fn rounding(built: &Built, weights: &Arc<Weights>, tokens: Vec<Tokens>) -> Result<Rounding> {
     let graph = &built.graph;
     let products = graph.token_products();
     let read: Vec<ValueId> = products.iter().map(|product| product.x).collect();
     let on_cpu = |stage: &Stage| prepare(&*cpu::backend(), stage, weights, ProgramOptions::default());
     let found = values(graph.clone(), &built.inputs, &read, tokens, on_cpu)?;
-    let balance = |(product, numbers): (&TokenProducts, &Vec<f32>)| {
+    let round = |(product, numbers): (&TokenProducts, &Vec<f32>)| {
         let columns = graph.value(product.x).shape.columns();
         let mut rows = Vec::new();
         for id in &product.matrices {
@@ -53,10 +99,20 @@ fn factors(built: &Built, weights: &Arc<Weights>, tokens: Vec<Tokens>) -> Result
         }
         let x = RoundedRows { numbers, affine: product.kind == QuantizeKind::Affine };
         let weight = RoundedRows { numbers: &rows, affine: false };
-        Ok(balanced(x, weight, columns).map(|factors| (product.x, factors)))
+        let factors = balanced(x, weight, columns);
+        let ones = || vec![1.0; columns];
+        let lost = relative_error(x, weight, factors.as_ref().unwrap_or(&ones())) > MOST_ERROR;
+        Ok((product.x, factors, lost))
     };
-    let factors = products.par_iter().zip(&found).map(balance).collect::<Result<Vec<_>>>()?;
-    Ok(factors.into_iter().flatten().collect())
+    let mut rounding = Rounding::default();
+    for (x, factors, lost) in products.par_iter().zip(&found).map(round).collect::<Result<Vec<_>>>()? {
+        if lost {
+            rounding.kept.insert(x);
+        } else if let Some(factors) = factors {
+            rounding.factors.insert(x, factors);
+        }
+    }
+    Ok(rounding)
 }
 
 /// Up to `most` rows of a matrix, evenly distributed.

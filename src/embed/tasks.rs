@@ -102,6 +102,6 @@ impl EmbeddingModel {
             };
             format!("float32 products: {}, {why}\n", products.name())
         });
-        format!("{}{}{}", stage.plan, products.unwrap_or_default(), stage.plan.other_products())
+        format!("{}{}{}", stage.plan, products.unwrap_or_default(), stage.plan.other_products(model.integers))
     }
 }

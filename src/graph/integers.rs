@@ -8,8 +8,14 @@ use crate::dtype::DType;
 use crate::ops::{Dim, Linear, Op, QuantizeKind, QuantizeRows, QuantizedLinear, Shape};
 use crate::tensor::{Part, Recipe};
 
-/// Factors of the columns of values; those of the matrices that multiply a value are divided by them.
-pub type Factors = HashMap<ValueId, Vec<f32>>;
+/// How products of tokens and weights are rounded.
+#[derive(Debug, Default)]
+pub struct Rounding {
+    /// Factors of the columns of values; those of the matrices that multiply a value are divided by them.
+    pub factors: HashMap<ValueId, Vec<f32>>,
+    /// Values whose products stay in floating point.
+    pub kept: HashSet<ValueId>,
+}
 
 /// A value whose rows are rounded to integers.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +82,7 @@ impl Graph {
     /// The same graph with each product of tokens and a matrix of the weights in 8-bit integers: rows of the matrix are
     /// rounded when it is read ([`Recipe::Integers`]), tokens by `quantize_rows`, once where several products read them.
     /// Columns are first multiplied by their factors, those of the matrix divided (Xiao et al. 2023, SmoothQuant). Products with
-    /// computed matrices, of anything but a row per token, and those that only decide a route stay as they are.
+    /// computed matrices, of anything but a row per token, those that only decide a route, and those to be kept stay as they are.
     ///
     /// # Errors
     /// As [`Graph::apply`].
@@ -93,17 +99,18 @@ impl Graph {
     /// let names: Vec<_> = graph.nodes.iter().map(|node| node.op.name()).collect();
     /// assert_eq!(names, ["quantize_rows", "quantized_linear"]);
     /// ```
-    pub fn with_integer_products(mut self, factors: &Factors) -> Result<Self> {
+    pub fn with_integer_products(mut self, rounding: &Rounding) -> Result<Self> {
         let mut rounded: HashMap<ValueId, [ValueId; 2]> = HashMap::new();
         let routers = self.routers();
         for node in std::mem::take(&mut self.nodes) {
-            let product = self.token_product(&node).filter(|_| !routers.contains(&node.results[0]));
+            let stays = || routers.contains(&node.results[0]) || rounding.kept.contains(&node.operands[0]);
+            let product = self.token_product(&node).filter(|_| !stays());
             let Some((product, parts)) = product else {
                 self.nodes.push(node);
                 continue;
             };
             let x = node.operands[0];
-            let (kind, factors) = (self.rounded_as(x), factors.get(&x));
+            let (kind, factors) = (self.rounded_as(x), rounding.factors.get(&x));
             let [q, scale] = match rounded.get(&x) {
                 Some(known) => *known,
                 None => *rounded.entry(x).or_insert(self.in_integers(x, kind, factors)?),
@@ -184,7 +191,9 @@ mod tests {
         let kind = QuantizeKind::Absmax;
         assert_eq!(graph.token_products(), [TokenProducts { x, kind, matrices: vec![a, b] }]);
         let factors = vec![0.5, 1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 0.25];
-        let graph = graph.with_integer_products(&[(x, factors.clone())].into()).unwrap();
+        let of_floats = graph.clone();
+        let rounding = Rounding { factors: [(x, factors.clone())].into(), ..Rounding::default() };
+        let graph = graph.with_integer_products(&rounding).unwrap();
         let names: Vec<&str> = graph.nodes.iter().map(|node| node.op.name()).collect();
         assert_eq!(names, ["quantize_rows", "quantized_linear", "quantized_linear", "linear", "linear"]);
         assert_eq!((graph.outputs[0], graph.nodes[1].results[0]), (y, y));
@@ -202,5 +211,9 @@ mod tests {
         assert_eq!(parts(matrix), [Part::new("a", &[8, 8], vec![columns.clone(), Recipe::Integers])]);
         assert_eq!(parts(scales), [Part::new("a", &[8, 8], vec![columns, Recipe::Scales])]);
         assert_eq!(Plan::new(graph).graph.nodes.len(), 5);
+        let rounding = Rounding { kept: [x].into(), ..Rounding::default() };
+        assert!(
+            of_floats.with_integer_products(&rounding).unwrap().nodes.iter().all(|node| node.op.name() == "linear")
+        );
     }
 }

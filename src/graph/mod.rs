@@ -11,6 +11,6 @@ mod slices;
 mod weights;
 mod wide;
 
-pub use integers::{Factors, TokenProducts};
+pub use integers::{Rounding, TokenProducts};
 pub use nodes::{Graph, Node, Source, Value, ValueId, Weight};
 pub use plan::{Buffer, Plan, Storage};

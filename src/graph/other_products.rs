@@ -5,16 +5,16 @@ use crate::ops::Op;
 use crate::ops::signature::Role;
 
 impl Plan {
-    /// A line of text: the nodes whose matrix is of floating-point numbers, of a plan with products in integers; empty for
-    /// another.
+    /// A line of text: the nodes whose matrix is of floating-point numbers, of a plan with products in integers, or of one of
+    /// which they were `wanted`; empty for another.
     ///
     /// ```
     /// use grilly::graph::{Graph, Plan};
-    /// assert_eq!(Plan::new(Graph::new()).other_products(), "");
+    /// assert_eq!(Plan::new(Graph::new()).other_products(false), "");
     /// ```
-    pub fn other_products(&self) -> String {
+    pub fn other_products(&self, wanted: bool) -> String {
         let nodes = &self.graph.nodes;
-        if !nodes.iter().any(|node| matches!(node.op, Op::QuantizedLinear(_))) {
+        if !wanted && !nodes.iter().any(|node| matches!(node.op, Op::QuantizedLinear(_))) {
             return String::new();
         }
         let is_other = |node: &&Node| {

@@ -93,6 +93,37 @@ pub fn balanced(x: RoundedRows<'_>, weight: RoundedRows<'_>, columns: usize) -> 
     found
 }
 
+/// The largest expected error of a column of the rounded product, over all rows and relative to the column: that of
+/// [`balanced`], `(sum_m s_x[m]^2 sum_k w[n, k]^2 + s_w[n]^2 sum_m,k x[m, k]^2) / 12`, over the sum of the squared terms of its
+/// elements.
+///
+/// ```
+/// use grilly::quant::balance::{RoundedRows, relative_error};
+/// let rows = |numbers| RoundedRows { numbers, affine: false };
+/// let (x, ones) = ([1.0, 0.5, -1.0, 0.25], [1.0; 2]);
+/// assert!(relative_error(rows(&x), rows(&[1.0, 0.5]), &ones) < 0.01);
+/// // All but nothing is left of the second column of x beside the first.
+/// assert!(relative_error(rows(&[1e4, 0.5, -1e4, 0.25]), rows(&[0.0, 1.0]), &ones) > 1.0);
+/// ```
+pub fn relative_error(x: RoundedRows<'_>, weight: RoundedRows<'_>, factors: &[f32]) -> f32 {
+    let inverse: Vec<f32> = factors.iter().map(|factor| 1.0 / factor).collect();
+    let (steps, squares) = x.squares(factors);
+    let mut of_columns = vec![0.0f64; factors.len()];
+    for row in x.numbers.chunks_exact(factors.len()) {
+        for (sum, (x, factor)) in of_columns.iter_mut().zip(row.iter().zip(factors)) {
+            *sum += f64::from(x * factor).powi(2);
+        }
+    }
+    let error = |row: &[f32]| {
+        let (step, own) = RoundedRows { numbers: row, ..weight }.squares(&inverse);
+        let term = |((w, by), column): ((&f32, &f32), &f64)| f64::from(w * by).powi(2) * column;
+        let terms: f64 = row.iter().zip(&inverse).zip(&of_columns).map(term).sum();
+        // A column of zeros has no error.
+        if terms > 0.0 { ((steps * own + step * squares) / (12.0 * terms)).sqrt() } else { 0.0 }
+    };
+    weight.numbers.chunks_exact(factors.len().max(1)).map(error).fold(0.0, f64::max) as f32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 pub mod balance;
 pub mod format;
+pub mod outliers;
 pub mod reference;
 
 pub use format::Format;

@@ -11,7 +11,7 @@ from models import families
 from models.variants import BASE
 from sentence_transformers import util as their_util
 
-from grilly import SentenceTransformer, util
+from grilly import SentenceTransformer, quant, util
 
 UNIT = 1e-6
 NARROW = 1.5  # times the error of theirs in the same type, both from float64
@@ -152,6 +152,17 @@ def test_sentence_transformers_loads_what_is_saved(checkpoint, tmp_path, texts, 
         for method in ("encode", "encode_query"):
             left, right = getattr(ours, method)(texts[SOME]), getattr(theirs, method)(texts[SOME])
             assert left.dtype == right.dtype and close(left, right, ours.dtype)
+
+
+def test_a_model_in_int8_is_one_of_floats_there(real_model_path, tmp_path, texts):
+    """transformers warns of a method that it does not know."""
+    with SentenceTransformer(real_model_path, device="cpu") as ours:
+        floats = ours.encode(texts[SOME])
+        quant.convert(ours, "int8").save_pretrained(tmp_path / "saved")
+        with SentenceTransformer(tmp_path / "saved", device="cpu") as again:
+            assert again.dtype == "int8" and np.array_equal(again.encode(texts[SOME]), ours.encode(texts[SOME]))
+    theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert close(floats, theirs.encode(texts[SOME]), "float32")
 
 
 def test_a_folder_goes_there_and_back(real_model_path, tmp_path, texts):

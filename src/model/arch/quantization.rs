@@ -152,6 +152,15 @@ mod tests {
             assert_eq!(matrix(model_type, online), Matrix::Rounded(Levels::Ternary));
             assert_eq!(matrix(model_type, json!({"quant_method": "grilly_1bit"})), Matrix::Rounded(Levels::Binary));
         }
+        for (config, integers) in [
+            (json!({"quant_method": "grilly_int8"}), true),
+            (json!({"quant_method": "grilly_1bit", "grilly_int8": true}), true),
+            (json!({"quant_method": "bitnet", "grilly_int8": false}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(spec("bert", json!({KEY: config})).integers, integers);
+        }
+        assert_eq!(matrix("bert", json!({"quant_method": "grilly_int8"})), Matrix::Numbers);
         assert_eq!(matrix("gte", json!({"quant_method": "grilly_1bit"})), Matrix::Rounded(Levels::Binary));
         assert_eq!(matrix("gpt2", json!({"quant_method": "grilly_1bit"})), Matrix::Rounded(Levels::Binary));
     }

@@ -40,10 +40,17 @@ const HALF: &[(&str, &str, usize)] = &[("a", "F16", 2)];
 
 #[test]
 fn configuration_before_checkpoint() {
-    use DTypeChoice::{Auto, Given, Integers, Model};
+    use DTypeChoice::{Auto, Default, Given, Integers, Model};
     let of = |choice, config: Value, settings| found(choice, config, settings, HALF).unwrap();
     let bf16 = || json!({"dtype": "bfloat16"});
     assert_eq!(of(Given(DType::F32), bf16(), json!({})), DType::F32);
+    assert_eq!(of(Default(DType::F32), bf16(), json!({})), DType::F32);
+    for (choice, of_integers) in
+        [(Auto, Integers), (Model, Integers), (Default(DType::F32), Integers), (Integers, Integers)]
+    {
+        assert_eq!((choice.of_model(true), choice.of_model(false)), (of_integers, choice));
+    }
+    assert_eq!(Given(DType::F32).of_model(true), Given(DType::F32));
     assert_eq!(of(Integers, bf16(), json!({})), DType::Bf16);
     assert_eq!(of(Integers, json!({"dtype": "float32"}), json!({})), DType::F16);
     assert_eq!(of(Auto, bf16(), json!({})), DType::Bf16);
