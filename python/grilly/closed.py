@@ -27,16 +27,12 @@ def closed(*settable: str, **remedies: str) -> Callable[[Kind], Kind]:
         **remedies: By the name of an attribute that cannot be set, what to do in its place.
 
     Example:
-        >>> from grilly.closed import closed
+        >>> from grilly.closed import closed, refusal
         >>> @closed("scale")
         ... class Scaled:
-        ...     __module__ = "grilly.example"
-        >>> scaled = Scaled()
-        >>> scaled.scale = 2.0
-        >>> scaled.scales = 2.0
-        Traceback (most recent call last):
-            ...
-        AttributeError: Scaled has no attribute 'scales' to set; the nearest name is 'scale'; settable: scale
+        ...     pass
+        >>> refusal(Scaled(), "scales")
+        AttributeError("Scaled has no attribute 'scales' to set; the nearest name is 'scale'; settable: scale")
     """
 
     def close(kind: Kind) -> Kind:

@@ -80,7 +80,13 @@ class TokenLimits(Vocabulary):
 
 
 def check_side(side: Any, name: str) -> str:
-    """`"left"` or `"right"`."""
+    """A side, which must be `"left"` or `"right"`.
+
+    Example:
+        >>> from grilly.token_limits import check_side
+        >>> check_side("left", "padding_side")
+        'left'
+    """
     if side not in SIDES:
         raise InvalidArgumentError(f"{name} is {side!r}, expected 'left' or 'right'")
     return str(side)

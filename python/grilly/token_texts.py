@@ -17,7 +17,7 @@ SPACED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
 class TokenTexts(Vocabulary):
-    """A vocabulary that decodes."""
+    """A vocabulary that decodes ids."""
 
     def convert_tokens_to_string(self, tokens: list[str]) -> str:
         """The text of tokens.
