@@ -173,6 +173,9 @@ fn what_might_reach_over_a_space_is_not_cut() {
     chinese["added_tokens"].as_array_mut().unwrap().push(json!({"id": vocabulary["我"], "content": "我",
         "single_word": false, "lstrip": false, "rstrip": false, "normalized": true, "special": false}));
     assert_eq!(cuts(chinese, &as_it_is), Cuts::Nowhere);
-    assert_eq!(cuts(words.clone(), &json!({"truncation_side": "left"})), Cuts::Nowhere);
+    let tokenizer = load(&[("tokenizer.json", words), ("tokenizer_config.json", as_it_is)]);
+    let text = "the rain ".repeat(1000);
+    assert!(tokenizer.plain_ids(&text, 4, Side::Right).unwrap().len() < 2000);
+    assert_eq!(tokenizer.plain_ids(&text, 4, Side::Left).unwrap().len(), 2000);
     assert!(PIECES.len() < 100, "the ids of added tokens are those above");
 }
