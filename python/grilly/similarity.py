@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.sparse_blocks import every_row_with_every_row, row_with_row
+from grilly.sparse import SparseRows
+from grilly.sparse_blocks import by_products, in_blocks, row_with_row
 from grilly.tensors import takes_tensors
 
 __all__ = [
@@ -33,7 +34,7 @@ Similarity = Callable[[npt.ArrayLike, npt.ArrayLike], Array]
 BLOCK = 1 << 21
 
 
-@every_row_with_every_row
+@by_products(lambda rows: unit_factor(factor(rows)))
 @takes_tensors
 def cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Cosine of the angle between every `a[i]` and every `b[j]`: `a.b / (max(|a|, 1e-12) max(|b|, 1e-12))`.
@@ -49,7 +50,7 @@ def cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray(unit(a) @ unit(b).T)
 
 
-@every_row_with_every_row
+@by_products(lambda rows: factor(rows))
 @takes_tensors
 def dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Dot product of every `a[i]` with every `b[j]`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
@@ -63,7 +64,7 @@ def dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return np.asarray(a @ b.T)
 
 
-@every_row_with_every_row
+@in_blocks
 @takes_tensors
 def euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sqrt(sum (a[i] - b[j])^2)`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
@@ -76,7 +77,7 @@ def euclidean_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     return distances(*matrices(a, b), lambda difference: np.sqrt(np.square(difference).sum(axis=-1)))
 
 
-@every_row_with_every_row
+@in_blocks
 @takes_tensors
 def manhattan_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Minus the distance `sum |a[i] - b[j]|`: `(N, D)`, `(M, D)` give `(N, M)`; a vector counts as one row.
@@ -168,6 +169,16 @@ def matrices(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
         raise InvalidArgumentError(f"embeddings have shapes {first.shape} and {second.shape}, expected (N, D), (M, D)")
     return first, second
+
+
+def factor(rows: Any) -> Any:
+    """Rows as a matrix, of the type that they are multiplied in."""
+    return rows.matrix() if isinstance(rows, SparseRows) else np.atleast_2d(floats(rows))
+
+
+def unit_factor(rows: Any) -> Any:
+    """A matrix of rows divided by their norms."""
+    return rows.unit() if isinstance(rows, SparseRows) else unit(rows)
 
 
 def pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:

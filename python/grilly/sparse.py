@@ -157,8 +157,12 @@ class SparseRows(Products):
     def __getitem__(self, place: Any) -> Any:
         """A row `(D,)`; the rows of a slice, of a list of numbers or of a mask; a number of a vector, or at a pair."""
         if isinstance(place, tuple) and len(place) == 2:
-            row = self[place[0]]
-            return row if isinstance(place[1], slice) and place[1] == slice(None) else row[place[1]]
+            rows = self[place[0]]
+            if isinstance(place[1], slice) and place[1] == slice(None):
+                return rows
+            if not isinstance(rows, SparseRows) or len(rows.shape) != 1:
+                raise InvalidArgumentError("a part of the columns is one of the whole array: toarray()[...]")
+            return rows[place[1]]
         if len(self.shape) != 2:
             if isinstance(place, slice) or np.ndim(place):
                 raise InvalidArgumentError(f"a part of a row of shape {self.shape} is one of its array: toarray()[...]")

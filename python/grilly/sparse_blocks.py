@@ -1,4 +1,4 @@
-"""Functions of dense rows for sparse ones: so many rows at a time have their zeros in memory."""
+"""Functions of dense rows for sparse ones."""
 
 from __future__ import annotations
 
@@ -9,24 +9,60 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from grilly.errors import InvalidArgumentError
 from grilly.sparse import SparseRows, is_sparse
-from grilly.sparse_products import BLOCK
+from grilly.sparse_products import row_products
 from grilly.tensors import as_array, holds_tensors
 
-__all__ = ["every_row_with_every_row", "row_with_row"]
+__all__ = ["by_products", "in_blocks", "row_with_row"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# Rows that have their zeros in memory at a time.
+BLOCK = 1024
 
-def every_row_with_every_row(function: Function) -> Function:
+
+def by_products(prepared: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """Lets a function whose results are products of rows take `SparseRows` and tensors in COO layout.
+
+    Args:
+        prepared: What makes factors of rows: matrices, of an array an array.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.sparse import SparseRows
+        >>> from grilly.sparse_blocks import by_products
+        >>> rows = SparseRows.of(np.float32([[0, 2], [0, 0]]))
+        >>> by_products(lambda rows: rows.unit())(np.dot)(rows, rows).tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def wrapped(a: Any, b: Any) -> Any:
+            if not is_sparse(a) and not is_sparse(b):
+                return function(a, b)
+            first, second = (prepared(stored(rows)) for rows in (a, b))
+            if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
+                raise InvalidArgumentError(
+                    f"embeddings have shapes {first.shape} and {second.shape}, expected (N, D), (M, D)"
+                )
+            return like(row_products(first, second), a, b)
+
+        return wrapped  # type: ignore[return-value]
+
+    return decorate
+
+
+def in_blocks(function: Function) -> Function:
     """Lets a function `(N, D)`, `(M, D)` to `(N, M)` take `SparseRows` and tensors in COO layout.
 
     Example:
         >>> import numpy as np
         >>> from grilly.sparse import SparseRows
-        >>> from grilly.sparse_blocks import every_row_with_every_row
+        >>> from grilly.sparse_blocks import in_blocks
         >>> rows = SparseRows.of(np.float32([[0, 2], [0, 0]]))
-        >>> every_row_with_every_row(lambda a, b: a @ b.T)(rows, rows).tolist()
+        >>> in_blocks(lambda a, b: a @ b.T)(rows, rows).tolist()
         [[4.0, 0.0], [0.0, 0.0]]
     """
 

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_int
@@ -15,17 +16,26 @@ from grilly.tensors import as_array, holds_tensors
 if TYPE_CHECKING:
     from grilly.sparse import SparseRows
 
-__all__ = ["BLOCK", "Products"]
+__all__ = ["Products", "row_products"]
 
-# Rows that are multiplied at a time with their zeros.
-BLOCK = 1024
+# Rows that have their zeros in memory while they are multiplied, and products that are added at a time.
+BLOCK = 128
+TERMS = 1 << 22
 
 
 class Products(TensorNames):
     """Sparse rows that are multiplied and transposed."""
 
-    #: NumPy leaves `array @ rows` and `array * rows` to the rows.
-    __array_ufunc__ = None
+    def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        """NumPy's functions see the whole array, but for products, which are those of `@` and `*`."""
+        if method == "__call__" and function in (np.matmul, np.multiply) and not options:
+            first, second = operands
+            own, other = (first, second) if isinstance(first, Products) else (second, first)
+            if function is np.multiply:
+                return own * other
+            return own @ other if own is first else own.__rmatmul__(other)
+        whole = [np.asarray(each) if isinstance(each, Products) else each for each in operands]
+        return getattr(function, method)(*whole, **options)
 
     @property
     def T(self) -> SparseRows:  # noqa: N802
@@ -62,9 +72,8 @@ class Products(TensorNames):
         columns = kind.from_any(other).T if sparse else np.asarray(as_array(other)).T  # (M, D) or (D,)
         if columns.ndim not in (1, 2) or self.shape[-1] != columns.shape[-1]:
             raise InvalidArgumentError(f"a product of rows {self.shape} and {tuple(np.shape(other))}: the sizes differ")
-        right = columns.blocks(BLOCK) if isinstance(columns, kind) else [np.atleast_2d(columns)]
-        blocks = [[left.toarray() @ np.asarray(each).T for each in right] for left in self._rows.blocks(BLOCK)]
-        product = np.block(blocks)
+        right = columns.matrix() if isinstance(columns, kind) else np.atleast_2d(columns)
+        product = row_products(self._rows.matrix(), right)
         product = product[:, 0] if columns.ndim == 1 else product
         product = product[0] if self.ndim == 1 else product
         if sparse:
@@ -74,6 +83,19 @@ class Products(TensorNames):
     def __rmatmul__(self, other: Any) -> Any:
         product = self.T @ (other.T if np.ndim(other) == 2 else other)
         return product.T if product.ndim == 2 else product
+
+    def unit(self) -> SparseRows:
+        """Rows divided by their norms; a row of zeros stays one.
+
+        Example:
+            >>> round(float(np.square(rows.unit().values).sum()), 5)
+            1.0
+        """
+        squares = np.bincount(
+            self.row_numbers(), np.square(self.values.numpy(), dtype=np.float64), len(self.starts) - 1
+        )
+        norms = np.sqrt(squares)[self.row_numbers()]
+        return self._like(np.asarray(self.values / np.maximum(norms, 1e-12), self.dtype))
 
     def __mul__(self, other: Any) -> SparseRows:
         """Times a number, or element by element times rows or an array of the same shape."""
@@ -93,3 +115,31 @@ class Products(TensorNames):
 
     def __truediv__(self, number: Any) -> SparseRows:
         return self._like(np.asarray(self.values / number, self.dtype))
+
+
+def row_products(a: Any, b: Any) -> npt.NDArray[np.floating[Any]]:
+    """`a @ b.T` of matrices of rows `(N, D)` and `(M, D)`, arrays or sparse, of which at least one is sparse.
+
+    Example:
+        >>> from grilly.sparse_products import row_products
+        >>> row_products(rows, np.float32([[1, 1, 0, 0]])).tolist()
+        [[2.0], [0.0]]
+    """
+    if not isinstance(b, Products) or (isinstance(a, Products) and a.nnz * len(b._rows) < b.nnz * len(a._rows)):
+        return row_products(b, a).T
+    dtype = np.promote_types(np.promote_types(a.dtype, b.dtype), np.float32)
+    result = np.zeros((len(a), len(b._rows)), dtype)
+    filled = np.flatnonzero(np.diff(b.starts))  # `reduceat` has no sum of nothing
+    starts, ends = b.starts[filled], b.starts[filled + 1]
+    for start in range(0, len(a), BLOCK):
+        whole = np.ascontiguousarray(np.asarray(a[start : start + BLOCK], dtype).T)  # (D, rows of the block)
+        first = 0
+        while first < len(filled):
+            last = int(np.searchsorted(ends, starts[first] + TERMS // whole.shape[1], side="right"))
+            some = slice(first, max(first + 1, last))
+            stored = slice(starts[first], ends[some][-1])
+            terms = whole[b.columns[stored]] * b.values.numpy()[stored, None]
+            sums = np.add.reduceat(terms, starts[some] - starts[first], axis=0)
+            result[start : start + BLOCK, filled[some]] = sums.T
+            first = some.stop
+    return result

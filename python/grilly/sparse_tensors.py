@@ -34,6 +34,11 @@ class Numbers(np.ndarray[Any, np.dtype[Any]]):
     def __call__(self) -> Numbers:
         return self
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """What is computed from the numbers is a plain array, or a number."""
+        plain = np.asarray(array)
+        return plain if plain.ndim else plain[()]
+
     def cpu(self) -> Numbers:
         """The array itself.
 
@@ -87,6 +92,15 @@ class TensorNames:
 
         Example:
             >>> rows.coalesce() is rows
+            True
+        """
+        return self
+
+    def to_sparse(self: Self) -> Self:
+        """The rows themselves.
+
+        Example:
+            >>> rows.to_sparse() is rows
             True
         """
         return self

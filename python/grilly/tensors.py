@@ -40,7 +40,7 @@ def as_array(values: Any) -> Any:
     if isinstance(values, list | tuple):
         return np.stack([as_array(each) for each in values])
     tensor = values.detach().cpu()
-    tensor = tensor.to_dense() if tensor.is_sparse else tensor
+    tensor = tensor if str(tensor.layout) == "torch.strided" else tensor.to_dense()
     return (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
 
 

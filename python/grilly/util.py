@@ -161,12 +161,7 @@ def normalize_embeddings(embeddings: Any) -> Any:
         [[0.6, 0.8], [0.0, 0.0]]
     """
     if is_sparse(embeddings):
-        rows = SparseRows.from_any(embeddings)
-        norms = np.sqrt(
-            np.add.reduceat(np.append(np.square(rows.values.numpy(), dtype=np.float64), 0), rows.starts[:-1])
-        )
-        norms = np.where(np.diff(rows.starts) > 0, norms, 1).astype(rows.dtype)
-        rows = SparseRows(rows.values / norms[rows.row_numbers()], rows.columns, rows.starts, rows.shape)
+        rows = SparseRows.from_any(embeddings).unit()
         return rows.to_torch() if holds_tensors(embeddings) else rows
     return takes_tensors(lambda dense: unit(floats(dense)))(embeddings)
 

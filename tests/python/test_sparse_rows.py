@@ -9,7 +9,8 @@ import pytest
 from grilly import util
 from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.sparse import SparseRows
-from grilly.sparse_blocks import every_row_with_every_row, row_with_row
+from grilly.sparse_blocks import in_blocks, row_with_row
+from grilly.sparse_products import row_products
 
 DENSE = np.float32([[0, 1, 0, 2], [0, 0, 0, 0], [2, 0, -3, 0], [0, 1, 0, 1]])
 ROWS = SparseRows.of(DENSE)
@@ -82,8 +83,9 @@ def test_parts():
 
 def test_products(monkeypatch):
     other = np.arange(8, dtype=np.float32).reshape(4, 2)
-    for block in (1024, 3):
+    for block, terms in ((1024, 1 << 22), (3, 1 << 22), (1, 2), (2, 1)):
         monkeypatch.setattr("grilly.sparse_products.BLOCK", block)
+        monkeypatch.setattr("grilly.sparse_products.TERMS", terms)
         for found, expected in (
             (ROWS @ other, DENSE @ other), (other.T @ ROWS, other.T @ DENSE), (ROWS @ other[:, 1], DENSE @ other[:, 1]),
             (other[:, 1] @ ROWS, other[:, 1] @ DENSE), (ROWS[0] @ other, DENSE[0] @ other),
@@ -104,6 +106,34 @@ def test_products(monkeypatch):
     for wrong in (lambda: ROWS @ other.T, lambda: ROWS @ ROWS[:2], lambda: ROWS * DENSE[0], lambda: other @ ROWS):
         with pytest.raises(InvalidArgumentError, match="differ"):
             wrong()
+
+
+def test_products_of_many_rows():
+    random = np.random.RandomState(3)
+    a, b = (random.rand(rows, 300) * (random.rand(rows, 300) < 0.05) for rows in (300, 140))
+    b[::7] = 0
+    for dtype in (np.float32, np.float16):
+        left, right = a.astype(dtype), b.astype(dtype)
+        expected = left.astype(np.float64) @ right.astype(np.float64).T
+        rows, others = SparseRows.of(left), SparseRows.of(right)
+        for pair in ((rows, right), (left, others), (rows, others), (others, rows)):
+            found = row_products(*pair)
+            whole = expected if len(pair[0]) == 300 else expected.T
+            assert found.dtype == np.float32 and np.allclose(found, whole, rtol=1e-6, atol=1e-6)
+
+
+def test_functions_of_numpy():
+    for found, expected in (
+        (np.matmul(ROWS, DENSE[0]), DENSE @ DENSE[0]), (np.matmul(DENSE, ROWS), DENSE @ DENSE),
+        (np.multiply(DENSE, ROWS).toarray(), DENSE * DENSE), (np.max(ROWS), 2),
+        (np.maximum(ROWS, 0), np.maximum(DENSE, 0)),
+        (DENSE + ROWS, DENSE * 2), (np.concatenate([ROWS, DENSE]), np.concatenate([DENSE, DENSE])),
+    ):  # fmt: skip
+        assert np.array_equal(found, expected)
+    for plain in (ROWS.values.sum(), np.argsort(-ROWS.values), ROWS.values > 0, ROWS.values.max()):
+        assert type(plain) in (np.ndarray, np.float32)
+    with pytest.raises(InvalidArgumentError, match="a part of the columns"):
+        ROWS[1:, 2]
 
 
 def test_scipy():
@@ -131,7 +161,7 @@ def test_similarities(function, block, monkeypatch):
 def test_blocks_have_a_share_of_the_rows(monkeypatch):
     monkeypatch.setattr("grilly.sparse_blocks.BLOCK", 2)
     seen = []
-    every_row_with_every_row(lambda a, b: seen.append((len(a), len(b))) or np.zeros((len(a), len(b))))(ROWS, ROWS[:3])
+    in_blocks(lambda a, b: seen.append((len(a), len(b))) or np.zeros((len(a), len(b))))(ROWS, ROWS[:3])
     row_with_row(lambda a, b: seen.append((len(a), len(b))) or np.zeros(len(a)))(ROWS[:3], DENSE[:3])
     assert seen == [(2, 2), (2, 1), (2, 2), (2, 1), (2, 2), (1, 1)]
 
