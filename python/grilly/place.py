@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from grilly.closed import closed
+
 __all__ = ["Place"]
 
 
+@closed()
 class Place(str):
     """`"cpu"`, where all results of a model are: a str that torch takes for a device.
 
@@ -24,13 +27,13 @@ class Place(str):
         ('cpu', 'cpu', None, True)
     """
 
-    type: str
-    index: None  # type: ignore[assignment]  # torch.device has an attribute of this name
+    type = "cpu"
+    index = None  # type: ignore[assignment]  # torch.device has an attribute of this name
     requested: str
 
-    def __new__(cls, requested: str) -> Place:
+    def __new__(cls, requested: str = "cpu") -> Place:
         place = super().__new__(cls, "cpu")
-        place.type, place.index, place.requested = "cpu", None, requested
+        place.requested = requested
         return place
 
     def __eq__(self, other: object) -> bool:

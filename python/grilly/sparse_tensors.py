@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from grilly.closed import closed
 from grilly.errors import UnsupportedError
 from grilly.inputs import check_dtype, device_name, is_dtype
 from grilly.place import Place
@@ -15,11 +16,12 @@ from grilly.place import Place
 if TYPE_CHECKING:
     from grilly.sparse import SparseRows
 
-__all__ = ["Numbers", "TensorNames"]
+__all__ = ["TensorNames"]
 
 Self = TypeVar("Self", bound="TensorNames")
 
 
+@closed()
 class Numbers(np.ndarray[Any, np.dtype[Any]]):
     """An array that also answers as a tensor, and as the method of a tensor that returns it: `values` is `values()`.
 
@@ -76,6 +78,7 @@ class Numbers(np.ndarray[Any, np.dtype[Any]]):
         return self.size
 
 
+@closed()
 class TensorNames:
     """What code for sparse tensors calls on rows; dense results are NumPy arrays."""
 

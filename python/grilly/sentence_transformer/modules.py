@@ -6,6 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from grilly.closed import closed
 from grilly.errors import UnsupportedNameError
 from grilly.sentence_transformer.aliases import older_name
 from grilly.sentence_transformer.names import FORWARD, TENSORS, nearest
@@ -17,6 +18,11 @@ __all__ = ["FILES", "Input", "Module", "Wide"]
 
 # The core's limit for a table of token vectors, which has none.
 UNLIMITED = 2**31 - 1
+SETTINGS = (
+    "transformer_task modality_config module_output_name do_lower_case embedding_dimension pooling_output_dimension "
+    "word_embedding_dimension pooling_strategy activation_function in_features out_features bias module_input_name "
+    "use_residual dimension layer_start num_hidden_layers num_embeddings embedding_dim default_route route_mappings"
+).split()
 FILES = "change the module's files in a copy of the model's folder, and load that"
 MODEL = "model.config is config.json, and encode(output_value='token_embeddings') gives the last hidden state"
 LEFT_OUT = {"auto_model": MODEL, "model": MODEL, "forward": FORWARD} | dict.fromkeys(
@@ -28,6 +34,7 @@ LEFT_OUT = {"auto_model": MODEL, "model": MODEL, "forward": FORWARD} | dict.from
 )
 
 
+@closed(**dict.fromkeys(SETTINGS, FILES))
 class Module:
     """One module of a model, whose attributes are its settings, with sentence-transformers' names.
 
@@ -35,8 +42,8 @@ class Module:
     `include_prompt` of a Pooling may be set, and change the model. Other settings are those of its files.
 
     Raises:
-        UnsupportedNameError: A name that belongs to torch's modules, or a setting that cannot be changed (also an
-            `AttributeError`).
+        UnsupportedNameError: A name that belongs to torch's modules (also an `AttributeError`).
+        AttributeError: Another name, or setting one that cannot be set.
 
     Example:
         >>> model[0].max_seq_length, model[1].pooling_mode, model[1].get_embedding_dimension()
@@ -93,17 +100,9 @@ class Module:
             raise UnsupportedNameError(f"{kind}.{name} is left out: {LEFT_OUT[name]}")
         raise AttributeError(f"{kind} has no attribute {name!r}{nearest(name, dir(self))}")
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        known = getattr(type(self), name, None)
-        if name.startswith("_") or (isinstance(known, property) and known.fset is not None):
-            object.__setattr__(self, name, value)
-        elif name in dir(self):
-            raise UnsupportedNameError(f"{type(self).__name__}.{name} cannot be set: {FILES}")
-        else:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{nearest(name, dir(self))}")
-
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *self._settings} - {"kind", "routes", "columns"})
+        settings = self._settings if "_model" in vars(self) else {}
+        return sorted({*object.__dir__(self), *settings} - {"kind", "routes", "columns"})
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, Module) and self._model is other._model
