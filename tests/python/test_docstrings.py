@@ -15,7 +15,6 @@ from grilly.sparse import SparseRows
 PACKAGE = Path(grilly.__file__).parent
 MODULES = [
     "arrays",
-    "closed",
     "compile_command",
     "compiler",
     "closed",
