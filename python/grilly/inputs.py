@@ -35,9 +35,34 @@ def as_list(texts: Any, name: str = "texts") -> tuple[list[Any], bool]:
         return [texts.item()], True
     if isinstance(texts, np.ndarray) and (texts.ndim == 0 or (texts.dtype.kind not in "UO" and texts.size)):
         raise InvalidTypeError(f"{name} is an array of {texts.dtype} of shape {texts.shape}, expected one of str")
+    if isinstance(texts, Mapping) and list(texts) == ["text"]:
+        return [texts], True
     if isinstance(texts, bytes | bytearray | Mapping | set | frozenset) or not isinstance(texts, Iterable):
         raise InvalidTypeError(f"{name} is of type {type(texts).__name__}, expected str or a list of str")
     return (texts.tolist() if isinstance(texts, np.ndarray) else list(texts)), False
+
+
+def parted(items: list[Any], name: str = "texts") -> tuple[list[Any], list[int]]:
+    """The items, with the text of each `{"text": ...}` in its place, and the places of the pairs among them.
+
+    Example:
+        >>> from grilly.inputs import parted
+        >>> parted([{"text": "a"}, ("b", "c")])
+        (['a', ('b', 'c')], [1])
+    """
+    if all(isinstance(item, str) for item in items):
+        return items, []
+    items = [item["text"] if isinstance(item, Mapping) and list(item) == ["text"] else item for item in items]
+    pairs = [place for place, item in enumerate(items) if isinstance(item, list | tuple)]
+    for place in pairs:
+        if len(items[place]) != 2:
+            raise InvalidArgumentError(f"{name}[{place}] has {len(items[place])} texts, expected one, or a pair of 2")
+    for place, item in enumerate(items):
+        if isinstance(item, Mapping):
+            raise InvalidTypeError(
+                f"{name}[{place}] is a dict of {sorted(item, key=str)}, expected a str or {{'text': ...}}"
+            )
+    return items, pairs
 
 
 def as_pairs(inputs: Any) -> tuple[list[str], list[str], list[str]]:

@@ -291,10 +291,8 @@ class Tokenizer(TokenTexts, TokenLimits):
         items, _ = as_list(texts)
         if not items:
             return {}
-        if prompt:
-            # Other types are rejected where they are converted.
-            items = [prompt + text if isinstance(text, str) else text for text in items]
-        ids, segments = core.tokenize_with_segments(items, task)
+        ids, segments = core.tokenize_with_segments(items, task, prompt or "")
+        messages = core.messages(task) is not None
         filler, side = core.padding(task)
         filler = self.pad_token_id if self._held.settings.pad_token is not None else filler
         left = (self._held.settings.padding_side or side) == "left"
@@ -308,8 +306,8 @@ class Tokenizer(TokenTexts, TokenLimits):
             features["token_type_ids"] = padded(segments, 0, left)
         features["attention_mask"] = padded([[1] * len(row) for row in ids], 0, left)
         features = {name: as_tensor(rows) for name, rows in features.items()}
-        features["modality"] = "text"
-        if prompt:
+        features["modality"] = "message" if messages else "text"
+        if prompt and not messages:
             features["prompt_length"] = core.prompt_length(prompt, task)
         return features
 

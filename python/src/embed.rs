@@ -216,7 +216,8 @@ impl EmbeddingModel {
     }
 
     /// Outputs of pairs `[N, D]`, each of a text and the text at the same place of `seconds`; otherwise as `encode`.
-    #[pyo3(signature = (firsts, seconds, prompt, batch_size, progress=None))]
+    #[pyo3(signature = (firsts, seconds, prompt, batch_size, progress=None, task=None))]
+    #[allow(clippy::too_many_arguments)]
     fn encode_pairs(
         &self,
         py: Python<'_>,
@@ -225,11 +226,12 @@ impl EmbeddingModel {
         prompt: &Bound<'_, PyAny>,
         batch_size: usize,
         progress: Option<Py<PyAny>>,
+        task: Option<Name>,
     ) -> PyResult<Matrix> {
         let model = self.model()?;
         let pairs = text::pairs(firsts, seconds)?;
-        let prompt = text::string(prompt, || "prompt".into())?;
-        let options = EncodeOptions { prompt, batch_size, ..EncodeOptions::default() };
+        let (prompt, task) = (text::string(prompt, || "prompt".into())?, task.map(|task| task.0));
+        let options = EncodeOptions { prompt, task, batch_size, tokens: false };
         let work = |progress: Progress<'_>| model.encode_pairs(&pairs, &options, progress);
         Ok(reporting(py, progress, work)?.texts.into_pyarray(py).unbind())
     }
@@ -358,18 +360,19 @@ impl EmbeddingModel {
         Ok(self.model()?.starts_with_routes())
     }
 
-    /// As `tokenize`, for a task and with the segment of each token.
-    #[pyo3(signature = (texts, task=None))]
+    /// Token ids and segments of each text as it is encoded, for a task and with a prompt.
+    #[pyo3(signature = (texts, task=None, prompt=Name::default()))]
     fn tokenize_with_segments(
         &self,
         py: Python<'_>,
         texts: &Bound<'_, PyList>,
         task: Option<Name>,
+        prompt: Name,
     ) -> PyResult<(Ids, Ids)> {
         let model = self.model()?;
         let texts = text::strings(texts, "texts")?;
         let task = task.as_ref().map(|task| task.0.as_str());
-        let tokens = lock::without(py, || model.tokenize_with_segments(&texts, task))?;
+        let tokens = lock::without(py, || model.tokenize_with_segments(&texts, &prompt.0, task))?;
         Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
     }
 
@@ -379,6 +382,12 @@ impl EmbeddingModel {
     fn padding(&self, task: Option<Name>) -> PyResult<(Option<u32>, &'static str)> {
         let tokenizer = self.for_task(task.as_ref())?.tokenizer();
         Ok((tokenizer.pad_id(), tokenizer.padding_side().name()))
+    }
+
+    /// The form of the messages that a task's texts become, `"flat"` or `"structured"`; None for texts as they are.
+    #[pyo3(signature = (task=None))]
+    fn messages(&self, task: Option<Name>) -> PyResult<Option<&'static str>> {
+        Ok(self.for_task(task.as_ref())?.messages())
     }
 
     /// Whether a task's tokenizer passes segments to the model; if not, all are 0.

@@ -67,7 +67,7 @@ impl EmbeddingModel {
             return Err(Error::InvalidArgument(format!("{texts} texts, but {others} decoder_texts; expected pairs")));
         }
         let (decoder, stage) = self.decoder()?;
-        let most = self.longest(None);
+        let (call, others) = (self.call(&options.prompt, None), self.call("", None));
         let start = if options.shift_right { Some(self.start(decoder)?) } else { None };
         let mut states = Vec::with_capacity(texts.len());
         // Of one group at a time, the encoder's states are kept too.
@@ -81,11 +81,10 @@ impl EmbeddingModel {
             };
             let within = |part: Range<usize>| done + part.start..done + part.end;
             let bytes = &bytes[group.clone()];
-            let parts = Parts::in_turn(bytes, |part| self.tokens_of(texts, within(part), &options.prompt, most));
+            let parts = Parts::in_turn(bytes, |part| self.tokens_of(texts, within(part), call));
             let encoded = self.rows(work(&self.source.encoders[0]), parts, &mut |_| progress(done))?;
-            let parts = Parts::in_turn(bytes, |part| {
-                Ok(shifted(self.tokens_of(decoder_texts, within(part), "", most)?, start))
-            });
+            let parts =
+                Parts::in_turn(bytes, |part| Ok(shifted(self.tokens_of(decoder_texts, within(part), others)?, start)));
             let work = Work { states: &encoded, ..work(stage) };
             let decoded = self.rows(work, parts, &mut |pairs| progress(done + pairs))?;
             if let Some(pair) = decoded.iter().position(|rows| !rows.iter().all(|number| number.is_finite())) {

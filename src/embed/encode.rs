@@ -9,6 +9,7 @@ use super::run::Work;
 use super::{EmbeddingModel, EncodeOptions, Encoded};
 use crate::backend::BackendKind;
 use crate::model::encoder::outputs;
+use crate::text::chat::Chat;
 use crate::text::tokenizer::{Tokenizer, Tokens};
 use crate::{Error, Result};
 
@@ -29,13 +30,17 @@ impl Given<'_> {
     }
 
     /// Tokens of a part; of a pair the prompt begins the first text.
-    pub(super) fn tokens(
-        self,
-        part: Range<usize>,
-        prompt: &str,
-        tokenizer: &Tokenizer,
-        most: usize,
-    ) -> Result<Vec<Tokens>> {
+    pub(super) fn tokens(self, part: Range<usize>, call: Call<'_>, tokenizer: &Tokenizer) -> Result<Vec<Tokens>> {
+        let Call { prompt, task, most, chat } = call;
+        if let Some(chat) = chat {
+            let texts: Vec<Vec<&str>> = match self {
+                Given::Texts(texts) => texts[part].iter().map(|text| vec![text.as_str()]).collect(),
+                Given::Pairs(pairs) => {
+                    pairs[part].iter().map(|pair| pair.iter().map(String::as_str).collect()).collect()
+                }
+            };
+            return chat.tokens(&texts, (prompt, task), tokenizer, most);
+        }
         let begun = |text: &String| format!("{prompt}{text}");
         match self {
             Given::Texts(texts) if prompt.is_empty() => tokenizer.encode(&texts[part], most),
@@ -47,6 +52,17 @@ impl Given<'_> {
             }
         }
     }
+}
+
+/// How texts become tokens.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub prompt: &'a str,
+    pub task: Option<&'a str>,
+    /// Maximum tokens of a text.
+    pub most: usize,
+    /// The template of which texts become messages.
+    pub chat: Option<&'a Chat>,
 }
 
 impl EmbeddingModel {
@@ -103,9 +119,9 @@ impl EmbeddingModel {
             wanted: stage.outputs_of_texts().chain(options.tokens.then_some(outputs::TOKENS)).collect(),
             ..Work::new(stage, options.batch_size, encoded)
         };
-        let most = model.longest(task);
+        let call = model.call(&options.prompt, task);
         std::thread::scope(|scope| {
-            let tokenize = |part: Range<usize>| model.tokens_of(given, part, &options.prompt, most);
+            let tokenize = |part: Range<usize>| model.tokens_of(given, part, call);
             let mut parts = match runner.kind {
                 BackendKind::Vulkan => Parts::ahead(scope, &bytes, tokenize),
                 BackendKind::Cpu => Parts::in_turn(&bytes, tokenize),

@@ -53,6 +53,9 @@ impl EmbeddingModel {
             }
             other => other,
         };
+        if model.chat.is_some() {
+            return Err(name(Error::unsupported("its chat template", "the page's tokenizer has texts as they are")));
+        }
         let CompiledPlan { compiled, plan, weights } = compile_plan(&stage.plan, target).map_err(name)?;
         let (tokenizer, mut texts) = model.tokenizer.exported().map_err(name)?;
         texts["longest"] = json!(model.longest(None));

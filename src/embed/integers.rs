@@ -177,7 +177,7 @@ impl EmbeddingModel {
     /// As [`EmbeddingModel::encode`].
     pub fn integer_products(&self, texts: &[String]) -> Result<Vec<IntegerProduct>> {
         let (model, stage) = self.first_used();
-        let tokens = model.tokens_of(Given::Texts(texts), 0..texts.len(), "", model.longest(None))?;
+        let tokens = model.tokens_of(Given::Texts(texts), 0..texts.len(), model.call("", None))?;
         let rows = tokens.iter().map(|text| text.ids.len()).sum();
         let (graph, weights) = (stage.plan.graph.clone().with_normed_rows(), &*model.source.weights);
         let products = || {

@@ -6,20 +6,23 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, RwLock};
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::stages::{Runner, Source, Stage};
 use super::{EmbeddingModel, LoadOptions, integers};
 use crate::backend::ProgramOptions;
+use crate::dtype::DType;
 use crate::model::arguments::Arguments;
+use crate::model::config::{Messages, SentenceConfig};
 use crate::model::dtype::{DTypeChoice, Sources};
 use crate::model::encoder::After;
-use crate::model::heads::{First, Head};
+use crate::model::heads::{Class, First, Head};
 use crate::model::routes::{Listing, Row};
 use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Positions, Table};
 use crate::model::weights::Weights;
 use crate::model::{config, encoder, foreign, heads, registry, shaders};
 use crate::settings::Settings;
+use crate::text::chat::Chat;
 use crate::text::tokenizer::{Side, Tokenizer};
 use crate::{Error, Result};
 
@@ -109,7 +112,12 @@ impl Loading<'_> {
                     rules = rules.with_head(&read);
                     head = Some(read);
                 }
+                rules.torch_first = arguments.model.get("use_safetensors") == Some(&Value::Bool(false));
                 let tokenizer = Tokenizer::with_arguments(&transformer, sentence.do_lower_case, &arguments.processor)?;
+                let tokenizer = match sentence.processing.special_tokens {
+                    true => tokenizer,
+                    false => tokenizer.without_surroundings()?,
+                };
                 if arguments.processor.contains_key("padding_side") {
                     check_padding(&spec, &tokenizer)?;
                 }
@@ -135,6 +143,10 @@ impl Loading<'_> {
         let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
         let choice = options.dtype.of_model(spec.integers);
         weights.rounded = sources.dtype(choice)?;
+        if sentence.keeps_float32 && options.class == Class::CrossEncoder && weights.rounded != DType::F32 {
+            let what = format!("keep_in_fp32_modules of {} in {}", folder.display(), weights.rounded.name());
+            return Err(Error::unsupported(what, "a model has one type here: load it with dtype=\"float32\""));
+        }
         let after = After { head: head.as_ref(), modules: &modules.heads, result: options.class.result() };
         let build = |spec: &EncoderSpec| {
             encoder::build(spec, after, weights.rounded).map_err(|error| match error {
@@ -191,6 +203,7 @@ impl Loading<'_> {
             settings: self.settings.clone(),
         };
         let most = options.max_seq_length.or(sentence.max_seq_length).unwrap_or(spec.positions.longest_text());
+        let chat = chat(&sentence, &tokenizer, &transformer)?;
         let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
         let model = EmbeddingModel {
             folder: folder.to_owned(),
@@ -206,6 +219,7 @@ impl Loading<'_> {
             spec,
             head,
             tokenizer,
+            chat,
             tokenizer_threads: self.threads.clone(),
             source,
             listing: None,
@@ -215,6 +229,24 @@ impl Loading<'_> {
         };
         // A default task must be one of the tasks.
         model.adapter(None).map(|_| model)
+    }
+}
+
+/// The chat template of which texts become messages.
+fn chat(sentence: &SentenceConfig, tokenizer: &Tokenizer, transformer: &Path) -> Result<Option<Chat>> {
+    let form = match sentence.messages {
+        Messages::Never => return Ok(None),
+        Messages::WithTemplate => None,
+        Messages::Always(form) => form,
+    };
+    match tokenizer.chat_template() {
+        Some(template) => Chat::new(template, tokenizer.roles(), &sentence.processing.template, form).map(Some),
+        None if sentence.messages == Messages::WithTemplate => Ok(None),
+        None => {
+            let what = "modality_config has messages, but the tokenizer has no chat template";
+            let reason = "put chat_template.jinja into the folder, or give processor_kwargs={\"chat_template\": ...}";
+            Err(Error::unsupported(format!("{}: {what}", transformer.display()), reason))
+        }
     }
 }
 

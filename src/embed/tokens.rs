@@ -4,39 +4,40 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::EmbeddingModel;
-use super::encode::Given;
+use super::encode::{Call, Given};
 use crate::model::spec::{PositionRows, Positions};
 use crate::text::tokenizer::{self, Encodings, Side, Tokenizer, Tokens, Wanted};
 use crate::{Error, Result};
 
 impl EmbeddingModel {
-    /// Token ids of each text, special tokens included, truncated to the limit; by the first of several routes.
+    /// Token ids of each text, special tokens included, truncated to the limit; by the first of several routes, and without a chat
+    /// template.
     ///
     /// # Errors
     /// As [`EmbeddingModel::encode`].
     pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
         self.check_process()?;
-        let tokens = self.tokens_of(Given::Texts(texts), 0..texts.len(), "", self.longest(None))?;
+        let tokens = self.tokens_of(Given::Texts(texts), 0..texts.len(), Call { chat: None, ..self.call("", None) })?;
         Ok(tokens.into_iter().map(|text| text.ids).collect())
     }
 
-    /// As [`EmbeddingModel::tokenize`], for a task and with the segment of each token.
+    /// The tokens of each text as it is encoded, with a prompt and for a task.
     ///
     /// # Errors
     /// As [`EmbeddingModel::encode`].
-    pub fn tokenize_with_segments(&self, texts: &[String], task: Option<&str>) -> Result<Vec<Tokens>> {
+    pub fn tokenize_with_segments(&self, texts: &[String], prompt: &str, task: Option<&str>) -> Result<Vec<Tokens>> {
         self.check_process()?;
         let model = self.for_task(task)?;
-        model.tokens_of(Given::Texts(texts), 0..texts.len(), "", model.longest(task))
+        model.tokens_of(Given::Texts(texts), 0..texts.len(), model.call(prompt, task))
     }
 
-    /// As [`EmbeddingModel::tokenize`], of pairs of texts and with the segment of each token.
+    /// The tokens of each pair of texts as it is encoded.
     ///
     /// # Errors
     /// As [`EmbeddingModel::encode`].
     pub fn tokenize_pairs(&self, pairs: &[[String; 2]]) -> Result<Vec<Tokens>> {
         self.check_process()?;
-        self.tokens_of(Given::Pairs(pairs), 0..pairs.len(), "", self.longest(None))
+        self.tokens_of(Given::Pairs(pairs), 0..pairs.len(), self.call("", None))
     }
 
     /// Encodings of texts as a call asks for them, with offsets; by the first of several routes.
@@ -78,16 +79,20 @@ impl EmbeddingModel {
         self.tokenizer.prompt_length(prompt, self.max_seq_length.load(Relaxed))
     }
 
-    /// The tokens of some of the texts, `most` of each, with ids checked against the embedding tables.
-    pub(super) fn tokens_of(
-        &self,
-        given: Given<'_>,
-        part: Range<usize>,
-        prompt: &str,
-        most: usize,
-    ) -> Result<Vec<Tokens>> {
+    /// How texts with a prompt and of a task become tokens.
+    pub(super) fn call<'a>(&'a self, prompt: &'a str, task: Option<&'a str>) -> Call<'a> {
+        Call { prompt, task, most: self.longest(task), chat: self.chat.as_ref() }
+    }
+
+    /// The form of the messages that texts become: `flat` or `structured`; `None` for texts as they are.
+    pub fn messages(&self) -> Option<&'static str> {
+        self.chat.as_ref().map(|chat| chat.form().name())
+    }
+
+    /// The tokens of some of the texts, with ids checked against the embedding tables.
+    pub(super) fn tokens_of(&self, given: Given<'_>, part: Range<usize>, call: Call<'_>) -> Result<Vec<Tokens>> {
         let first = part.start;
-        let encode = || given.tokens(part, prompt, &self.tokenizer, most);
+        let encode = || given.tokens(part, call, &self.tokenizer);
         let encoded = match &self.tokenizer_threads {
             Some(threads) => threads.install(encode),
             None => encode(),
@@ -115,9 +120,9 @@ impl EmbeddingModel {
         Ok(tokens)
     }
 
-    /// Number of leading tokens of every text that pooling leaves out.
+    /// Number of leading tokens of every text that pooling leaves out; none of messages.
     pub(super) fn unpooled_tokens(&self, prompt: &str) -> Result<usize> {
-        if prompt.is_empty() || self.include_prompt.load(Relaxed) {
+        if prompt.is_empty() || self.include_prompt.load(Relaxed) || self.chat.is_some() {
             return Ok(0);
         }
         self.tokenizer.prompt_length(prompt, self.max_seq_length.load(Relaxed))
@@ -125,7 +130,9 @@ impl EmbeddingModel {
 
     /// Maximum tokens of a text of a task.
     pub(super) fn longest(&self, task: Option<&str>) -> usize {
+        let processing = &self.sentence.processing;
         let own = self.sentence.task_length(task).filter(|_| self.modules.gives_task_to_tokenizer());
-        own.map_or(self.max_seq_length.load(Relaxed), |most| most.min(self.spec.positions.longest_text()))
+        let stated = if processing.truncates { processing.max_length.or(own) } else { Some(usize::MAX) };
+        stated.map_or(self.max_seq_length.load(Relaxed), |most| most.min(self.spec.positions.longest_text()))
     }
 }

@@ -45,6 +45,7 @@ impl Arguments {
                 match kind.effect(key) {
                     Some(Effect::Read) => {}
                     Some(Effect::Nothing) => notes.push(format!("{} changes nothing here", what())),
+                    Some(Effect::Never(reason)) => return Err(Error::unsupported(what(), reason)),
                     Some(Effect::Refused(reason)) if is_set(value) => return Err(Error::unsupported(what(), reason)),
                     Some(Effect::Refused(_)) => {}
                     None => return Err(Error::unsupported(what(), kind.unknown(key))),
@@ -72,6 +73,7 @@ impl Arguments {
                 let what = format!("{name}: {key} {}", shown(value));
                 match kind.effect(key) {
                     Some(Effect::Read) => {}
+                    Some(Effect::Never(reason)) => return Err(unsupported(&path, what, reason)),
                     Some(Effect::Refused(reason)) if is_set(value) => return Err(unsupported(&path, what, reason)),
                     None if kind.strict => return Err(unsupported(&path, what, kind.unknown(key))),
                     _ => log::debug!(target: "grilly", "{}: {what} changes nothing", path.display()),
@@ -105,14 +107,15 @@ impl Arguments {
 
     /// Replaces values of a config.json, those that the file has under an architecture's own name there.
     fn replace(&self, config: &mut Map<String, Value>, path: &Path) {
-        for (key, value) in &self.config {
+        let counts = |key: &str| KINDS[2].effect(key) != Some(Effect::Nothing);
+        for (key, value) in self.config.iter().filter(|(key, _)| counts(key)) {
             let other = OTHER_NAMES.iter().find(|names| names[0] == key).into_iter().flat_map(|names| &names[1..]);
             let stated = other.copied().find(|name| config.contains_key(*name));
             if ONLY_IF_STATED.contains(&key.as_str()) && !config.contains_key(key) {
                 let file = path.display();
                 log::warn!(
                     target: "grilly",
-                    "config_kwargs: {key} {} changes nothing, as in transformers, since {file} does not state it; set it there",
+                    "config_kwargs: {key} {} changes nothing, as in transformers, since {file} does not state it",
                     shown(value)
                 );
                 continue;

@@ -47,6 +47,8 @@ pub struct SentenceConfig {
     pub messages: Messages,
     /// The class of the function that turns a CrossEncoder's logits into scores.
     pub activation_fn: Option<String>,
+    /// Whether some products of a CrossEncoder are to be of float32 numbers in any type.
+    pub keeps_float32: bool,
     /// Maximum number of a SparseEncoder's weights other than zero.
     pub max_active_dims: Option<usize>,
 }
@@ -85,18 +87,12 @@ pub fn read_sentence_config(
     } else if modules.first == First::Transformer {
         config.messages = Messages::WithTemplate;
     }
-    const LIMIT: &str = "model_max_length";
-    match arguments.processor.get(LIMIT).or_else(|| arguments.processor.get("max_len")) {
-        Some(_) => {
-            let path = Path::new("processor_kwargs");
-            let mut fields = Fields::new(&arguments.processor, path);
-            config.max_seq_length = limit(&mut fields);
-            fields.done()?;
-        }
-        None if config.max_seq_length.is_none() => {
-            config.max_seq_length = tokenizer_limit(transformer, config_json)?;
-        }
-        None => {}
+    if arguments.processor.contains_key("model_max_length") {
+        let mut fields = Fields::new(&arguments.processor, Path::new("processor_kwargs"));
+        config.max_seq_length = limit(&mut fields);
+        fields.done()?;
+    } else if config.max_seq_length.is_none() {
+        config.max_seq_length = tokenizer_limit(transformer, arguments, config_json)?;
     }
     Ok(config)
 }
@@ -139,17 +135,19 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
     config.truncate_dim = fields.optional_size("truncate_dim", 1..=LONGEST_TEXT);
     config.max_active_dims = fields.optional_size("max_active_dims", 1..=LONGEST_TEXT);
     config.activation_fn = fields.text("activation_fn").map(str::to_owned);
+    config.keeps_float32 = fields.texts("keep_in_fp32_modules").is_some_and(|names| !names.is_empty());
     Ok(())
 }
 
 /// `model_max_length` of the tokenizer, or else its older name, unless it is the huge number that means no limit; at most the
 /// model's `max_position_embeddings`, as in the reference.
-fn tokenizer_limit(transformer: &Path, config: &Map<String, Value>) -> Result<Option<usize>> {
+fn tokenizer_limit(transformer: &Path, arguments: &Arguments, config: &Map<String, Value>) -> Result<Option<usize>> {
     let path = transformer.join("tokenizer_config.json");
-    if !path.exists() {
-        return Ok(None);
-    }
-    let stated = read_fields(&path, |fields| Ok(limit(fields)))?;
+    let mut values = if path.exists() { read_json(&path)? } else { Map::new() };
+    values.extend(arguments.processor.clone());
+    let mut fields = Fields::new(&values, &path);
+    let stated = limit(&mut fields);
+    fields.done()?;
     Ok(stated.map(|limit| limit.min(position_limit(config).unwrap_or(limit))))
 }
 

@@ -315,6 +315,8 @@ pub const UNUSED: [&str; 5] = ["*position_ids", "*token_type_ids", "*inv_freq", 
 /// Rules that make a checkpoint's names uniform before `EncoderSpec`'s names are looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NameRules {
+    /// Whether torch's files count before safetensors where both are there.
+    pub torch_first: bool,
     /// Prefixes to drop, e.g. `bert.`.
     pub prefixes: Vec<String>,
     /// Starts of names without such a prefix to rewrite, e.g. `encoder.layer.` to `layers.`.

@@ -82,7 +82,7 @@ impl Weights {
     /// # Errors
     /// `ModelFormat` for a container that is truncated, corrupt or inconsistent, or that is in no known format.
     pub fn open(folder: &Path, transformer: &str, modules: &[String], rules: &NameRules) -> Result<Self> {
-        let checkpoint = files::checkpoint(&folder.join(transformer))?;
+        let checkpoint = files::checkpoint(&folder.join(transformer), rules.torch_first)?;
         let path = checkpoint.shown.clone();
         let stored = checkpoint.stated.map(|(file, name)| StatedType { file, key: "metadata.dtype".into(), name });
         let (maps, files, tensors) = Default::default();
@@ -104,7 +104,7 @@ impl Weights {
             if modules[..i].contains(module) {
                 continue;
             }
-            for part in &files::checkpoint(&folder.join(module))?.files {
+            for part in &files::checkpoint(&folder.join(module), false)?.files {
                 weights.map(part, |name| vec![format!("{module}/{name}")])?;
             }
         }

@@ -1,4 +1,5 @@
 //! From strings to packed batches of token ids. Independent of models and devices.
 
+pub mod chat;
 pub mod packing;
 pub mod tokenizer;

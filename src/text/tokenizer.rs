@@ -1,5 +1,6 @@
 //! Token ids identical to those of the reference tokenizer.
 
+mod bare;
 mod choice;
 mod classes;
 mod cuts;
@@ -109,13 +110,7 @@ impl Tokenizer {
 
     /// Tokens of one text, at most `room` not counting special tokens.
     fn encode_one(&self, text: &str, room: usize, side: Side) -> tokenizers::Result<Tokens> {
-        let mut ids = self.plain_ids(text, room, side)?;
-        if ids.len() > room {
-            match side {
-                Side::Right => ids.truncate(room),
-                Side::Left => drop(ids.drain(..ids.len() - room)),
-            }
-        }
+        let ids = self.cut_ids(text, room, side)?;
         let mut tokens = match &self.surroundings {
             Some(surroundings) => surroundings.around(&ids),
             None => post_process(&self.loaded.tokenizer, &ids)?,
@@ -124,6 +119,18 @@ impl Tokenizer {
             tokens.type_ids.fill(0);
         }
         Ok(tokens)
+    }
+
+    /// Ids without special tokens, at most `room`.
+    fn cut_ids(&self, text: &str, room: usize, side: Side) -> tokenizers::Result<Vec<u32>> {
+        let mut ids = self.plain_ids(text, room, side)?;
+        if ids.len() > room {
+            match side {
+                Side::Right => ids.truncate(room),
+                Side::Left => drop(ids.drain(..ids.len() - room)),
+            }
+        }
+        Ok(ids)
     }
 
     /// Ids without special tokens: all, or of a text to be cut at its end at least the first `room`.

@@ -94,7 +94,8 @@ def test_texts_in_dicts_from_their_task(folder, sentences):
             model.encode([{"query": "a"}, {"document": "b"}])
         with pytest.raises(InvalidArgumentError, match='task is "other"'):
             model.encode([{"other": "a"}])
-        for texts in ([{"text": "a"}], [{"query": "a", "document": "b"}], [{"query": "a"}, "b"], {}, [{"query": 3}]):
+        assert same_bits(model.encode([{"text": sentences[0]}]), model.encode(sentences[:1]))
+        for texts in ([{"query": "a", "document": "b"}], [{"query": "a"}, "b"], {}, [{"query": 3}]):
             with pytest.raises((InvalidTypeError, InvalidArgumentError)):
                 model.encode(texts)
         with pytest.raises(InvalidTypeError):

@@ -205,7 +205,7 @@ def test_labels_and_limit(one, three):
     with pytest.raises(ValueError, match="num_labels is 0"):
         load(one, num_labels=0)
     with pytest.raises(errors.WeightsError, match="expected"):
-        load(one, config_kwargs={"hidden_size": 8})
+        load(one, config_kwargs={"hidden_size": 12})
 
 
 def test_another_type_pickling_and_closing(ranker):

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from grilly._core import EmbeddingModel
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
-from grilly.inputs import as_list, check_options, positive
+from grilly.inputs import as_list, check_options, parted, positive
 from grilly.outputs import normalize_rows, stored, to_tensor, token_features
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.calls import Calls, progress
@@ -72,8 +73,15 @@ class Encoding(Calls, Settings):
                 return to_tensor(np.array([]))
             return np.array([]) if wanted.convert_to_numpy and sentences_only else []
 
+        items, pairs = parted(items)
+        if pairs and not sentences_only:
+            raise InvalidArgumentError(f"output_value is {wanted.output_value!r}, and texts[{pairs[0]}] is a pair")
         with progress(len(items), wanted.show_progress_bar) as advance:
-            rows, tokens, ids = core.encode(items, prefix, size, not sentences_only, advance, task)
+            tokens, ids = list[npt.NDArray[np.float32]](), list[list[int]]()
+            if pairs:
+                rows = rows_of_both(core, items, pairs, (prefix, size, task))
+            else:
+                rows, tokens, ids = core.encode(items, prefix, size, not sentences_only, advance, task)
         rows = rows if kept is None or kept >= rows.shape[1] else np.ascontiguousarray(rows[:, :kept])
 
         dtype, precision = core.dtype_for(task), wanted.precision or "float32"
@@ -92,6 +100,21 @@ class Encoding(Calls, Settings):
             elif not wanted.convert_to_numpy:
                 result = list(result)
         return result[0] if single else result
+
+
+def rows_of_both(
+    core: EmbeddingModel, items: list[Any], pairs: list[int], how: tuple[str, int, str | None]
+) -> npt.NDArray[np.float32]:
+    """Rows of texts and of the pairs among them, each pair in the tokenizer's template of two."""
+    prefix, size, task = how
+    firsts, seconds = ([items[place][part] for place in pairs] for part in (0, 1))
+    found = core.encode_pairs(firsts, seconds, prefix, size, None, task)
+    rows = np.empty((len(items), found.shape[1]), dtype=np.float32)
+    rows[pairs] = found
+    singles = sorted(set(range(len(items))) - set(pairs))
+    if singles:
+        rows[singles] = core.encode([items[place] for place in singles], prefix, size, False, None, task)[0]
+    return rows
 
 
 def check(wanted: Wanted, known: Iterable[str]) -> None:

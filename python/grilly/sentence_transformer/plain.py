@@ -38,9 +38,9 @@ class SentenceTransformer(Model):
         token: For private models on the hub; not pickled with the model.
         use_auth_token: The older name of `token`.
         model_kwargs: `dtype` or `torch_dtype`; `device_map` with one device; `default_task`, the task of calls without
-            one. Others that change no number are logged.
-        processor_kwargs: `model_max_length`.
-        config_kwargs: `dtype` or `torch_dtype`, where `model_kwargs` names none.
+            one; `use_safetensors`. Others that change no number are logged.
+        processor_kwargs: Values that replace those of tokenizer_config.json.
+        config_kwargs: Values that replace those of config.json; its `dtype` counts where `model_kwargs` names none.
         model_card_data: Ignored.
         backend: `"torch"`, which selects this package's own engine.
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
@@ -158,7 +158,8 @@ class SentenceTransformer(Model):
         """Embeddings of `inputs`: `pool(encoder(prompt + text))`, truncated to `truncate_dim`.
 
         Args:
-            inputs: A str, or a list, tuple or NumPy array of str; also under the names `sentences` and `texts`.
+            inputs: A str, or a list, tuple or NumPy array of str; also under the names `sentences` and `texts`. An item
+                may be `{"text": ...}` or a pair of texts, which has the tokenizer's template of two.
             prompt_name: Name of a prompt in `prompts`.
             prompt: A prompt itself; takes precedence over `prompt_name`.
             batch_size: Maximum texts per batch; a device's token budget may reduce it. No number depends on it.

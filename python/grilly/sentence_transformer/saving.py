@@ -26,6 +26,8 @@ Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
 # Keys of the settings' arguments for other libraries that the saved files record elsewhere.
 LIMIT_KEYS = ("model_max_length",)
+# Folder of further chat templates.
+TEMPLATES = "additional_chat_templates"
 # Names of weights, or of their index, in the order in which loading looks for them.
 WEIGHTS = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
@@ -146,6 +148,7 @@ class Saving(Settings):
         rows = read_json(self._folder / "modules.json", list) or BARE_MODULES
         modules = list(listed(self._folder, rows))
         folders = list(dict.fromkeys(["", *(path for path, _ in modules)]))
+        folders += [os.path.join(path, TEMPLATES) for path in folders if (self._folder / path / TEMPLATES).is_dir()]
         made = [file for folder in folders for file in copy(self._folder, folder, place, target)]
         changed: dict[str, Any] = {
             "modules.json": rows, "config_sentence_transformers.json": self._model_settings(),
@@ -224,6 +227,13 @@ class Saving(Settings):
         if limit:
             values = values | {"max_seq_length": None if self.max_seq_length == math.inf else self.max_seq_length}
         values.setdefault("do_lower_case", False)
+        form = self._core.messages()
+        if form and "modality_config" not in values:  # of a bare folder, whose texts become messages by themselves
+            said = {"method": "forward", "method_output_name": "last_hidden_state"}
+            values |= {
+                "modality_config": {"text": said, "message": said | {"format": form}},
+                "module_output_name": "token_embeddings",
+            }
         for name, older in (("processor_kwargs", "tokenizer_args"), ("config_kwargs", "config_args")):
             passed = json.loads(self._passed)[name]
             if passed:

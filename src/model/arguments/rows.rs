@@ -9,6 +9,8 @@ pub(super) enum Effect {
     Nothing,
     /// It has an effect that is not computed, for this reason.
     Refused(&'static str),
+    /// The reference fails whatever its value, for this reason.
+    Never(&'static str),
 }
 
 /// The arguments of one reader.
@@ -40,6 +42,7 @@ pub(super) const ONLY_IF_STATED: [&str; 1] = ["is_causal"];
 
 /// Names that stand for an architecture's own names, which follow.
 pub(super) const OTHER_NAMES: &[&[&str]] = &[
+    &["torch_dtype", "dtype"],
     &["hidden_size", "d_model", "dim", "n_embd"],
     &["num_hidden_layers", "num_layers", "n_layers", "n_layer"],
     &["num_attention_heads", "num_heads", "n_heads", "n_head"],
@@ -115,7 +118,7 @@ const PROCESSOR: &[(&str, Effect)] = &[
     ("config", Effect::Refused("it is for transformers' own readers: leave it out")),
     (
         "add_special_tokens add_tokens apply_chat_template batch_decode decode encode pad tokenize",
-        Effect::Refused("it is the name of a tokenizer's method, and the reference fails for it, too: leave it out"),
+        Effect::Never("it is the name of a tokenizer's method, and the reference fails for it, too: leave it out"),
     ),
 ];
 
@@ -125,6 +128,13 @@ const CONFIG: &[(&str, Effect)] = &[
         "use_cache return_dict output_attentions attn_implementation experts_implementation name_or_path",
         Effect::Nothing,
     ),
+    // The reference's configurations do not have these, but for what it made of them when it read config.json.
+    (
+        "rope_theta partial_rotary_factor global_rope_theta local_rope_theta rotary_pct rotary_emb_base \
+         rope_local_base_freq",
+        Effect::Nothing,
+    ),
+    ("rope_parameters rope_scaling", Effect::Refused("change config.json in a copy of the model's folder")),
     ("subfolder revision", OTHER_PLACE),
     ("gguf_file", GGUF),
     ("quantization_config", QUANTIZED),

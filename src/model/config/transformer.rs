@@ -8,6 +8,7 @@ use super::{LONGEST_TEXT, SentenceConfig, read_json};
 use crate::model::arguments::Arguments;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::heads::Modules;
+use crate::text::chat::Form;
 use crate::{Error, Result};
 
 /// File names under which versions of sentence-transformers save the settings.
@@ -49,21 +50,10 @@ pub enum Messages {
     /// They do not.
     #[default]
     Never,
-    /// They do if there is a template, in the form that it takes.
+    /// They do if there is a template, in the form which that takes.
     WithTemplate,
-    /// They do, in this form.
-    Always(Form),
-}
-
-/// The content of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// That which the template takes.
-    Template,
-    /// The text.
-    Flat,
-    /// A list of parts, each with its type.
-    Structured,
+    /// They do, in this form, or in that which the template takes.
+    Always(Option<Form>),
 }
 
 /// How the tokenizer is called: `processing_kwargs`.
@@ -137,10 +127,10 @@ pub(super) fn read(
 fn read_messages(modalities: &Map<String, Value>, path: &Path) -> Result<Messages> {
     let Some(message) = modalities.get("message") else { return Ok(Messages::Never) };
     match message.get("format").unwrap_or(&Value::Null) {
-        Value::Null => Ok(Messages::Always(Form::Template)),
-        Value::String(name) if name == "auto" => Ok(Messages::Always(Form::Template)),
-        Value::String(name) if name == "flat" => Ok(Messages::Always(Form::Flat)),
-        Value::String(name) if name == "structured" => Ok(Messages::Always(Form::Structured)),
+        Value::Null => Ok(Messages::Always(None)),
+        Value::String(name) if name == "auto" => Ok(Messages::Always(None)),
+        Value::String(name) if name == "flat" => Ok(Messages::Always(Some(Form::Flat))),
+        Value::String(name) if name == "structured" => Ok(Messages::Always(Some(Form::Structured))),
         other => {
             let what = format!("modality_config: message: format {}", shown(other));
             Err(unsupported(path, what, "known are \"auto\", \"flat\" and \"structured\""))

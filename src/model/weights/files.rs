@@ -40,9 +40,13 @@ pub(super) struct Checkpoint {
     pub stated: Option<(PathBuf, String)>,
 }
 
-/// The checkpoint in `folder`: a single file, or the shards of an index.
-pub(super) fn checkpoint(folder: &Path) -> Result<Checkpoint> {
-    for (single, index, read) in FORMATS {
+/// The checkpoint in `folder`: a single file, or the shards of an index; torch's before safetensors if `torch_first`.
+pub(super) fn checkpoint(folder: &Path, torch_first: bool) -> Result<Checkpoint> {
+    let mut formats = FORMATS;
+    if torch_first {
+        formats.reverse();
+    }
+    for (single, index, read) in formats {
         let (single, index) = (folder.join(single), folder.join(index));
         if single.exists() {
             let part = Part { path: single.clone(), read, promised: Vec::new() };

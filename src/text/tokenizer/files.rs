@@ -57,6 +57,8 @@ pub(super) struct Loaded {
     pub special: HashSet<u32>,
     /// What the files say beside the ids.
     pub described: Described,
+    /// The chat template, or several by name; null for none.
+    pub chat: Value,
     /// The source file, for messages.
     pub path: PathBuf,
 }
@@ -140,6 +142,7 @@ pub(super) fn load(folder: &Path, lower_case: bool, arguments: &Map<String, Valu
         gives_segments: settings.gives_segments()?,
         special: specials.all().filter_map(id).collect(),
         described: Described::read(&settings, &specials, &tokenizer)?,
+        chat: settings.chat_template().clone(),
         tokenizer,
         path,
     })
@@ -156,6 +159,7 @@ pub(super) fn load_plain(folder: &Path) -> Result<(Loaded, Option<usize>)> {
         gives_segments: false,
         special: HashSet::new(),
         described: Described::default(),
+        chat: Value::Null,
         tokenizer,
         path,
     };

@@ -7,13 +7,29 @@ use serde_json::{Map, Value};
 
 use super::choice::{class_of, is_older_mistral};
 use super::classes::Class;
-use super::files::{Side, fault, read_object};
+use super::files::{Side, fault, read, read_object};
 use super::special::{Added, ROLES};
 use crate::{Error, Result};
 
 /// Special tokens without a role, under the current key and its predecessor.
 const EXTRA: &str = "extra_special_tokens";
 const ADDITIONAL: &str = "additional_special_tokens";
+/// Settings by which the reference makes another tokenizer of the files, and why they are refused.
+const OTHER_TOKENIZERS: &[(&str, &str)] = &[
+    (
+        "fast_tokenizer_files",
+        "only tokenizer.json is read: rename the file of the newest version in a copy of the folder",
+    ),
+    (
+        "fix_mistral_regex",
+        "save the tokenizer with transformers, which writes the changed pattern, and set this to false",
+    ),
+    ("init_inputs", "arguments without names are not known: leave them out"),
+    ("tokenizer_truncation", "truncation_side and model_max_length are read: set these"),
+    ("tokenizer_padding", "padding_side and pad_token are read: set these"),
+];
+/// The chat template.
+const CHAT: &str = "chat_template";
 /// Whether the tokens of two roles are put around a text.
 const FLAGS: [&str; 2] = ["add_bos_token", "add_eos_token"];
 
@@ -43,7 +59,17 @@ impl Settings {
         if asked && folder.join("tokenizer.json").exists() {
             FLAGS.iter().for_each(|flag| drop(values.remove(*flag)));
         }
+        // Files count before the setting.
+        if let Some(templates) = templates(folder)? {
+            values.insert(CHAT.into(), templates);
+        }
         values.extend(arguments.clone());
+        for (key, reason) in OTHER_TOKENIZERS {
+            let asks = |value: &Value| holds_something(value) || *value == Value::Bool(true);
+            if let Some(value) = values.get(*key).filter(|value| asks(value)) {
+                return Err(Error::unsupported(format!("{}: {key} {value}", path.display()), *reason));
+            }
+        }
         let model = read_object(&folder.join("config.json"))?.unwrap_or_default();
         let class = class_of(&values, &model, folder)?;
         let (others, older) = Default::default();
@@ -141,6 +167,11 @@ impl Settings {
             .ok_or_else(|| wrong(&format!("the token {id} is not an object with its content and flags")))
         };
         tokens.iter().map(token).collect()
+    }
+
+    /// The chat template, or several by name; null for none.
+    pub fn chat_template(&self) -> &Value {
+        self.values.get(CHAT).unwrap_or(&Value::Null)
     }
 
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
@@ -261,6 +292,31 @@ impl Settings {
 /// Whether a key names a token of a role specific to the model.
 fn is_other_role(key: &str) -> bool {
     key.ends_with("_token") && !ROLES.contains(&key)
+}
+
+/// The chat templates that have files: one, or several by name.
+fn templates(folder: &Path) -> Result<Option<Value>> {
+    let text = |path: &Path| {
+        String::from_utf8(read(path)?).map(Value::from).map_err(|_| fault(path, "is not in UTF-8".into()))
+    };
+    let (own, others) = (folder.join("chat_template.jinja"), folder.join("additional_chat_templates"));
+    let mut found = Map::new();
+    if own.exists() {
+        found.insert("default".into(), text(&own)?);
+    }
+    for entry in std::fs::read_dir(&others).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if let (Some(name), Some("jinja")) =
+            (path.file_stem().and_then(|n| n.to_str()), path.extension().and_then(|e| e.to_str()))
+        {
+            found.insert(name.to_owned(), text(&path)?);
+        }
+    }
+    Ok(match found.len() {
+        0 => None,
+        1 if found.contains_key("default") => found.remove("default"),
+        _ => Some(Value::Object(found)),
+    })
 }
 
 /// Whether a list or an object has entries.
