@@ -13,7 +13,7 @@ __all__ = ["Place"]
 class Place(str):
     """`"cpu"`, where all results of a model are: a str that torch takes for a device.
 
-    Given back to this package, it stands for the model's own device.
+    Given back to a model, as an argument of its class or of its methods, it stands for the model's own device.
 
     Attributes:
         type: `"cpu"`, as of a `torch.device`.
