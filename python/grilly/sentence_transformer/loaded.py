@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -207,12 +208,15 @@ class Loaded:
         """Pickles by name and arguments: the copy loads the model again."""
         limit = self._core.max_seq_length  # an unusable model cannot be pickled
         _, _, task, *_ = self._resources
+        # Without the type, the limit, the device and the task, whose current values stand beside them.
+        passed = json.loads(self._passed)
+        if task is not None:
+            passed["model_kwargs"]["default_task"] = task
         arguments = replace(
-            self._arguments, device=self._requested, dtype=self._dtype_choice, processor_kwargs=None,
+            self._arguments, **passed, device=self._requested, dtype=self._dtype_choice, tokenizer_kwargs=None,
             default_dtype=None if self._dtype_choice else self._arguments.default_dtype,
-            model_kwargs=None if task is None else {"default_task": task},
-            tokenizer_kwargs=None, config_kwargs=None, prompts=None, default_prompt_name=None, truncate_dim=None,
-            similarity_fn_name=None, max_seq_length=None if self._limit is None else limit, trust_remote_code=False,
+            prompts=None, default_prompt_name=None, truncate_dim=None, similarity_fn_name=None,
+            max_seq_length=None if self._limit is None else limit, trust_remote_code=False,
         )  # fmt: skip
         return restore, (type(self), arguments, {name: getattr(self, name) for name in self.kept})
 
