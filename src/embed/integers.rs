@@ -32,7 +32,7 @@ const MOST_ROWS: usize = 1024;
 /// Expected relative error of a column of the result from which on a product stays in floating point; trained models have 0.03.
 const MOST_ERROR: f32 = 0.1;
 /// Rows that a thread looks at together.
-const ROWS: usize = 256;
+const ROWS: usize = 16;
 
 /// The graph with its products of tokens and weights in integers, but for those that would lose numbers: of a model with an
 /// [`outlier`] all, since what follows reads little but its product, and what comes before is multiplied by it.
@@ -65,14 +65,10 @@ fn outlier_of(graph: &Graph, weights: &dyn WeightSource) -> Result<Option<String
             let columns = value.shape.columns().min(view.elements()).max(1);
             let rows = view.elements() / columns;
             let some = |first: usize| {
-                let mut row = vec![0.0; columns];
-                for number in first..(first + ROWS).min(rows) {
-                    view.read_f32(number * columns, &mut row)?;
-                    if let Some(place) = outlier(&row) {
-                        return Ok(Some(format!("{} holds {} in a row of small numbers", part.name, row[place])));
-                    }
-                }
-                Ok(None)
+                let mut numbers = vec![0.0; columns * ROWS.min(rows - first)];
+                view.read_f32(first * columns, &mut numbers)?;
+                let found = numbers.chunks_exact(columns).find_map(|row| outlier(row).map(|place| row[place]));
+                Ok(found.map(|number| format!("{} holds {number} in a row of small numbers", part.name)))
             };
             let found =
                 (0..rows).into_par_iter().step_by(ROWS).map(some).find_first(|found| !matches!(found, Ok(None)));
