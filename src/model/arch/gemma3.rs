@@ -21,8 +21,8 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         spec.own_norms = true;
         let mut window = rope::window(fields, spec);
         if fields.flag_or("use_bidirectional_attention", false) {
-            // The window is split between both sides.
-            window = window.map(|window| window.div_ceil(2));
+            // The window is split between both sides; the mask that `is_causal` false gives reaches one token further.
+            window = window.map(|window| if spec.causal { window.div_ceil(2) } else { window / 2 + 1 });
             spec.causal = false;
         }
         let every = fields.optional_size("sliding_window_pattern", 1..=MOST_LAYERS).unwrap_or(6);

@@ -10,6 +10,7 @@ mod deberta_v2;
 mod distilbert;
 mod electra;
 mod eurobert;
+mod forms;
 mod gemma2;
 mod gemma3;
 mod gpt2;
@@ -89,48 +90,6 @@ pub struct OwnTokenizer {
 /// The class that uses tokenizer.json unchanged.
 const AS_IT_IS: &str = "TokenizersBackend";
 
-/// Models under the `model_type` of others: a form of their own in the table of keys.
-struct LookAlike {
-    form: &'static str,
-    model_types: Names,
-    /// Prefix of its class names.
-    class: &'static str,
-    /// Whether a configuration is of this form.
-    is: fn(&Map<String, Value>) -> bool,
-    read: ReadSpec,
-}
-
-/// What a configuration is read as: its name in the table of keys, the prefix of its class names, its reader.
-struct Form {
-    name: &'static str,
-    class: &'static str,
-    read: ReadSpec,
-}
-
-const LOOK_ALIKES: &[LookAlike] = &[
-    LookAlike {
-        form: "jina-bert",
-        model_types: &["bert"],
-        class: "JinaBert",
-        is: jina_bert::is,
-        read: jina_bert::read,
-    },
-    LookAlike {
-        form: "nomic_bert-hub",
-        model_types: &["nomic_bert"],
-        class: "NomicBert",
-        is: nomic_bert::is_of_hub,
-        read: nomic_bert::read,
-    },
-    LookAlike {
-        form: "xlm-roberta-flash",
-        model_types: &["camembert", "roberta", "xlm-roberta"],
-        class: "XLMRoberta",
-        is: xlm_roberta_flash::is,
-        read: xlm_roberta_flash::read,
-    },
-];
-
 type Names = &'static [&'static str];
 
 const fn row(model_type: &'static str, class: &'static str, marks: Names, read: ReadSpec) -> Architecture {
@@ -138,41 +97,6 @@ const fn row(model_type: &'static str, class: &'static str, marks: Names, read: 
 }
 
 impl Architecture {
-    /// Reads a configuration, of this `model_type` or of a model under its name.
-    ///
-    /// # Errors
-    /// `ModelFormat` for missing or invalid values; `Unsupported` for a key with a value that is not computed.
-    pub fn read(&self, config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-        let form = self.form(config);
-        let honoured = keys::honoured(form.name, config, path)?;
-        let (spec, rules) = (form.read)(&honoured, path)?;
-        let open = spec.causal && honoured.get("is_causal").is_none_or(Value::is_null);
-        code::check(config, path, "AutoModel", form.class, open)?;
-        Ok((spec, rules))
-    }
-
-    /// Whether a class is one of this architecture in transformers.
-    pub fn has_class(&self, class: &str) -> bool {
-        code::is_of(self.class, class)
-    }
-
-    /// Checks the class of a head in a repository's own code, such as `AutoModelForMaskedLM`.
-    ///
-    /// # Errors
-    /// `Unsupported` for a class that is none of this form.
-    pub fn check_head(&self, config: &Map<String, Value>, path: &Path, kind: &str) -> Result<()> {
-        code::check(config, path, kind, self.form(config).class, false)
-    }
-
-    /// The form of a configuration of this `model_type`.
-    fn form(&self, config: &Map<String, Value>) -> Form {
-        let mut likes = LOOK_ALIKES.iter().filter(|like| like.model_types.contains(&self.model_type));
-        match likes.find(|like| (like.is)(config)) {
-            Some(like) => Form { name: like.form, class: like.class, read: like.read },
-            None => Form { name: self.model_type, class: self.class, read: self.read },
-        }
-    }
-
     const fn models(self, models: &'static str) -> Self {
         Architecture { models, ..self }
     }

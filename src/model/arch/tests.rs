@@ -173,6 +173,7 @@ fn gemma_has_windows_and_rotary_positions_of_two_kinds() {
         (json!({"layer_types": kinds}), [4095, 0]),
         (json!({"layer_types": kinds, "sliding_window": 512, "use_bidirectional_attention": true}), [256, 0]),
         (json!({"sliding_window": 17, "use_bidirectional_attention": true}), [8, 8]),
+        (json!({"sliding_window": 16, "use_bidirectional_attention": true, "is_causal": false}), [9, 9]),
         (json!({"sliding_window": 16, "sliding_window_pattern": 1}), [0, 0]),
         (json!({"sliding_window": null}), [0, 0]),
     ] {

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::*;
-use crate::model::arch::{ARCHITECTURES, LOOK_ALIKES, quantization, rope};
+use crate::model::arch::forms::LOOK_ALIKES;
+use crate::model::arch::{ARCHITECTURES, quantization, rope};
 use crate::model::fields::ASKED;
 use crate::model::registry::{model_type, read_head, read_spec};
 use crate::model::task_head::Task;
@@ -16,11 +17,13 @@ const PUBLISHED: &str = include_str!("../../../../tests/fixtures/published.json"
 /// What readers that several forms share ask for, though some of the forms do not have it.
 const SHARED: &[&str] = &[
     "head_dim",
+    "hidden_act",
     "is_causal",
     "is_decoder",
     "original_max_position_embeddings",
     "partial_rotary_factor",
     "rope_parameters",
+    "rope_scaling",
 ];
 
 fn published() -> BTreeMap<String, Map<String, Value>> {
