@@ -23,7 +23,8 @@ struct Form {
     honoured: Vec<String>,
     /// Keys with the values that are computed; null, or no key, is one of them.
     only: BTreeMap<String, Vec<Value>>,
-    /// Keys of `honoured` and `only` that the reference does not read: they tell models under the name of another.
+    /// Keys of `honoured` and `only`, here or in any form, that the reference does not read: they tell models under the
+    /// name of another.
     #[allow(dead_code, reason = "of the script's")]
     marks: Vec<String>,
     /// Keys that the reference reads, without effect on results here.
