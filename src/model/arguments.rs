@@ -122,6 +122,11 @@ impl Arguments {
             }
             config.insert(stated.filter(|_| !config.contains_key(key)).unwrap_or(key).to_owned(), value.clone());
         }
+        // Fewer layers are the first ones.
+        let layers = self.config.get("num_hidden_layers").and_then(Value::as_u64);
+        if let (Some(layers), Some(Value::Array(kinds))) = (layers, config.get_mut("layer_types")) {
+            kinds.truncate(usize::try_from(layers).unwrap_or(usize::MAX));
+        }
     }
 }
 

@@ -66,6 +66,9 @@ fn a_value_is_replaced_where_the_file_has_it() {
     let own = json!({"n_layers": 3});
     assert_eq!(replaced(json!({"num_hidden_layers": 2}), own), json!({"n_layers": 2}));
     assert_eq!(replaced(json!({"num_hidden_layers": 2}), json!({})), json!({"num_hidden_layers": 2}));
+    let kinds = json!({"num_hidden_layers": 3, "layer_types": ["a", "b", "c"]});
+    let fewer = json!({"num_hidden_layers": 2, "layer_types": ["a", "b"]});
+    assert_eq!(replaced(json!({"num_hidden_layers": 2}), kinds), fewer);
     assert_eq!(replaced(json!({"is_causal": false}), json!({})), json!({}));
     assert_eq!(replaced(json!({"is_causal": false}), json!({"is_causal": true})), json!({"is_causal": false}));
 }
