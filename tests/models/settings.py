@@ -19,9 +19,10 @@ from .variants import BASE
 
 LIST = families.FIXTURES / "settings.json"
 CONSTRUCTOR = "SentenceTransformer()"
+# The first has 51 tokens of BERT's, whose limit is 48, of 64 positions.
 TEXTS = (
-    "The Quick brown fox, one two three four five six seven, a dog and a cat; the rain and the other dog. The Quick brown "
-    "fox, one two three four five six seven, a dog",  # 51 tokens of BERT's: its limit is 48, of 64 positions
+    "The Quick brown fox, one two three four five six seven, a dog and a cat; the rain and the other dog. "
+    "The Quick brown fox, one two three four five six seven, a dog",
     "a [MASK] dog", "Été 東京 zzz", "on one",
 )  # fmt: skip
 
