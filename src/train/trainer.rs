@@ -188,7 +188,8 @@ impl Trainer {
     fn not_finite(&mut self, step: Step, outcome: &Outcome) -> Result<Error> {
         let Step { step, loss, norm, .. } = step;
         let gradients = self.update.gradients(outcome)?.read()?;
-        let first = self.arena.parts(&gradients).find(|(_, bytes)| !DType::F32.is_finite(bytes)).map(|(of, _)| &of.name);
+        let first =
+            self.arena.parts(&gradients).find(|(_, bytes)| !DType::F32.is_finite(bytes)).map(|(of, _)| &of.name);
         let first = first.map(|name| format!("; the first gradient that is not finite is that of {name}"));
         let first = first.unwrap_or_default();
         let failure = format!("step {step}: the loss is {loss} and the norm of the gradients {norm}{first}{ADVICE}");

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import json
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
