@@ -37,7 +37,9 @@ impl Frame {
         let usual = Frame { name: "tokenizer", around: Around::Asked, pair: Pair::Begun, trims: None };
         let Some(class) = class else { return usual };
         let trims = match class.model {
-            _ if class.pair != Pair::Doubled || !matches!(class.around, Around::Roles(_)) => None,
+            _ if class.pair != Pair::Doubled || class.gives_segments || !matches!(class.around, Around::Roles(_)) => {
+                None
+            }
             Model::Words => Some(Trims::Always),
             Model::Merged(_) => Some(Trims::Asked),
             Model::Scored(_) => None,
