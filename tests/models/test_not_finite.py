@@ -60,7 +60,8 @@ def place(name: str, shape: tuple[int, ...], word: int, rows: int) -> tuple[int,
         return (int("relative" in name), *(size // 2 for size in shape[1:]))
     if ("position" in name or "wpe" in name) and len(shape) == 2 and shape[0] < 200:
         return (7, shape[1] // 2)
-    return tuple(word if size == rows else size // 2 for size in shape)
+    # Some tables have more rows than there are words.
+    return tuple(word if rows <= size < rows + 64 else size // 2 for size in shape)
 
 
 def spoilt(kind: str, name: str, folder: Path, device: str, combinations: list, most: int | None = None) -> int:
