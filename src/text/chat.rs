@@ -158,27 +158,20 @@ impl Chat {
 
 /// The template that counts.
 fn chosen(template: &Json, given: Option<&Json>) -> Result<String> {
-    let given = given.and_then(Json::as_str);
-    let named: BTreeMap<&str, &str> = match template {
+    let text = |value: &Json| value.as_str().map(str::to_owned);
+    let named: BTreeMap<String, String> = match template {
         Json::Array(rows) => {
-            let row = |row: &'_ Json| {
-                Some((row.get("name")?.as_str()?.to_owned(), row.get("template")?.as_str()?.to_owned()))
-            };
-            let rows: Vec<(String, String)> = rows.iter().filter_map(row).collect();
-            return chosen(
-                &Json::Object(rows.into_iter().map(|(name, text)| (name, text.into())).collect()),
-                given.map(|text| Json::from(text)).as_ref(),
-            );
+            rows.iter().filter_map(|row| Some((text(row.get("name")?)?, text(row.get("template")?)?))).collect()
         }
-        Json::Object(named) => named.iter().filter_map(|(name, text)| Some((name.as_str(), text.as_str()?))).collect(),
+        Json::Object(named) => named.iter().filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect(),
         _ => BTreeMap::new(),
     };
-    let found = match given {
-        Some(given) => Some(named.get(given).copied().unwrap_or(given)),
-        None => template.as_str().or_else(|| named.get("default").copied()),
+    let found = match given.and_then(Json::as_str) {
+        Some(given) => Some(named.get(given).cloned().unwrap_or_else(|| given.to_owned())),
+        None => text(template).or_else(|| named.get("default").cloned()),
     };
-    found.map(str::to_owned).ok_or_else(|| {
-        let names: Vec<&str> = named.into_keys().collect();
+    found.ok_or_else(|| {
+        let names: Vec<String> = named.into_keys().collect();
         let remedy = "name one of them in the Transformer's settings, as \
                       processing_kwargs = {\"chat_template\": {\"chat_template\": NAME}}";
         Error::unsupported(format!("several chat templates {names:?} without a \"default\""), remedy)
