@@ -268,11 +268,11 @@ def test_an_index_that_points_elsewhere(checkpoint, tmp_path, name):
         load(folder)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_result_that_is_not_finite(folder, device, value):
+def test_a_result_that_is_not_finite(folder, device):
+    """Of weights that are finite: others are refused while they are read (tests/models/test_not_finite.py)."""
+
     def change(tensors):
-        name = "encoder.layer.1.output.LayerNorm.bias"
-        tensors[name] = np.where(np.arange(32) == 5, value, tensors[name]).astype(np.float32)
+        tensors["encoder.layer.1.output.LayerNorm.weight"] = np.full(32, 3e38, np.float32)
 
     rewrite(folder, change)
     with VulkanSentenceTransformer(folder, device=device) as model:

@@ -91,7 +91,7 @@ const MODEL: &[(&str, Effect)] = &[
 const PROCESSOR: &[(&str, Effect)] = &[
     ("model_max_length max_len padding_side truncation_side model_input_names split_special_tokens", Effect::Read),
     ("add_bos_token add_eos_token *_token extra_special_tokens additional_special_tokens", Effect::Read),
-    ("added_tokens_decoder chat_template", Effect::Read),
+    ("added_tokens_decoder chat_template fix_mistral_regex", Effect::Read),
     (
         "do_lower_case strip_accents tokenize_chinese_chars keep_accents add_prefix_space split_by_punct unk_id extra_ids \
          legacy",
@@ -112,7 +112,7 @@ const PROCESSOR: &[(&str, Effect)] = &[
     ("gguf_file", GGUF),
     (
         "tokenizer_type tokenizer_class tokenizer_file vocab_file merges_file spm_file vocab merges tokenizer_object post_processor \
-         tokenizer_truncation tokenizer_padding init_inputs mistral_format fix_mistral_regex fast_tokenizer_files",
+         tokenizer_truncation tokenizer_padding init_inputs mistral_format fast_tokenizer_files",
         OTHER_TOKENIZER,
     ),
     ("config", Effect::Refused("it is for transformers' own readers: leave it out")),

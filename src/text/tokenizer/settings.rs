@@ -16,14 +16,6 @@ const EXTRA: &str = "extra_special_tokens";
 const ADDITIONAL: &str = "additional_special_tokens";
 /// Settings by which the reference makes another tokenizer of the files, and why they are refused.
 const OTHER_TOKENIZERS: &[(&str, &str)] = &[
-    (
-        "fast_tokenizer_files",
-        "only tokenizer.json is read: rename the file of the newest version in a copy of the folder",
-    ),
-    (
-        "fix_mistral_regex",
-        "save the tokenizer with transformers, which writes the changed pattern, and set this to false",
-    ),
     ("init_inputs", "arguments without names are not known: leave them out"),
     ("tokenizer_truncation", "truncation_side and model_max_length are read: set these"),
     ("tokenizer_padding", "padding_side and pad_token are read: set these"),
