@@ -4,6 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tokenizers::SplitDelimiterBehavior::Isolated;
 use tokenizers::Tokenizer;
+use tokenizers::decoders::DecoderWrapper;
+use tokenizers::decoders::byte_fallback::ByteFallback;
+use tokenizers::decoders::fuse::Fuse;
+use tokenizers::decoders::sequence::Sequence as Decoders;
+use tokenizers::decoders::strip::Strip;
 use tokenizers::models::ModelWrapper;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::models::unigram::Unigram;
@@ -54,6 +59,7 @@ pub(super) fn tokenizer(
         steps.push(Split::new(SplitPattern::Regex(pattern), Isolated, false)?.into());
     }
     tokenizer.with_pre_tokenizer((!steps.is_empty()).then(|| Sequence::new(steps)));
+    tokenizer.with_decoder(Some(decoder(stored)?));
     Ok(tokenizer)
 }
 
@@ -109,6 +115,21 @@ fn normalization(stored: &SentencePieces, legacy: bool) -> tokenizers::Result<Ve
         steps.push(Replace::new(pattern(r"\A▁"), "▁▁")?.into());
     }
     Ok(steps)
+}
+
+/// Spaces in place of `▁`, characters in place of their bytes, and no space that was put before the text.
+fn decoder(stored: &SentencePieces) -> tokenizers::Result<Decoders> {
+    let mut steps: Vec<DecoderWrapper> = vec![Replace::new("▁", " ")?.into()];
+    if stored.bytes {
+        steps.push(ByteFallback::new().into());
+    }
+    if stored.bytes || stored.prefixed {
+        steps.push(Fuse::new().into());
+    }
+    if stored.prefixed {
+        steps.push(Strip::new(' ', 1, 0).into());
+    }
+    Ok(Decoders::new(steps))
 }
 
 /// A pattern that matches a text alone.

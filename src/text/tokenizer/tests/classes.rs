@@ -330,7 +330,7 @@ fn what_a_class_cannot_use_is_named() {
     let sentences = ("tokenizer_config.json", class("XLMRoberta"));
     let cases: &[(&[(&str, Value)], &str)] = &[
         (&[bytes.clone(), sentences.clone()], "its pieces have no scores"),
-        (&[sentences.clone()], "no tokenizer.json and no sentencepiece.bpe.model; save it with"),
+        (std::slice::from_ref(&sentences), "no tokenizer.json and no sentencepiece.bpe.model; save it with"),
         (
             &[("sentencepiece.bpe.model", json!("")), sentences.clone()],
             "is not a SentencePiece model: it has no pieces",
@@ -340,7 +340,7 @@ fn what_a_class_cannot_use_is_named() {
             &[("vocab.txt", vocabulary_file()), ("tokenizer_config.json", class("TokenizersBackend"))],
             "no tokenizer.json",
         ),
-        (&[("tokenizer.json", broken), sentences], "tokenizer.json"),
+        (&[("tokenizer.json", broken), sentences.clone()], "tokenizer.json"),
         (&[("tokenizer.json", odd), ("tokenizer_config.json", class("Roberta"))], "the merge \"a\""),
         (&[("tokenizer.json", piece_file(None)), ("tokenizer_config.json", class("Albert"))], "has no [CLS]"),
         (

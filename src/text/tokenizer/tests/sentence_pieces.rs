@@ -115,6 +115,7 @@ fn a_file_without_a_class_has_its_own_settings() {
         |flag: bool| json!({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": flag, "legacy": flag});
     let merged = with("tokenizer.model", &file(true), config(true)).unwrap();
     assert_eq!(encode(&merged, "  a  ab\u{a0} ", 12), [1, 3, 9]);
+    assert_eq!(merged.loaded.tokenizer.decode(&[3, 9], true).unwrap(), "a ab");
     assert_eq!(
         encode(&merged, "a[x]a</s>a", 12),
         [1, 3, 8, 5, 2, 3],
