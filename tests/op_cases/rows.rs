@@ -62,7 +62,10 @@ pub fn read(bytes: &[u8], wanted: &[&str]) -> Vec<Row> {
     let listed = listed.into_iter().enumerate();
     let listed = listed.filter(|(_, row)| wanted.is_empty() || wanted.contains(&row.name.as_str()));
     let file = SafeTensors::deserialize(bytes).unwrap();
-    listed.filter_map(|(place, row)| Row::read(&file, row, place % 2 == 1)).filter(Row::has_quads).collect()
+    listed
+        .filter_map(|(place, row)| Row::read(&file, row, place % 2 == 1))
+        .filter(|row| row.has_quads() && row.has_finite_weights())
+        .collect()
 }
 
 impl Row {
@@ -108,6 +111,12 @@ impl Row {
     /// The type of 16 bits in which it is computed, if it is.
     pub fn stored(&self) -> DType {
         self.operands.iter().map(|operand| operand.dtype).find(|dtype| dtype.is_narrow()).unwrap_or_default()
+    }
+
+    /// Whether a plan can keep its weights: others are refused while they are read.
+    fn has_finite_weights(&self) -> bool {
+        let mut weights = self.operands.iter().filter(|operand| operand.constant && operand.dtype.is_float());
+        weights.all(|operand| operand.words.iter().all(|word| f32::from_bits(*word).is_finite()))
     }
 
     fn has_quads(&self) -> bool {
