@@ -244,4 +244,4 @@ def test_damaged_weights(folder):
         tensors["decoder.final_layer_norm.weight"] = np.full(36, np.nan, np.float32)
 
     rewrite(folder, change)
-    refused(folder, NotFiniteError, "the states of pair 0 are not finite")
+    refused(folder, NotFiniteError, "decoder.final_layer_norm.weight is NaN at [0]")

@@ -59,7 +59,7 @@ def test_a_view_reads_the_model_that_it_is_of(tiny_model):
         assert first.max_seq_length == 20
         model.half()
         first.max_seq_length = 12
-        assert model.max_seq_length == 12 == model.tokenizer.encode("word " * 50).__len__()
+        assert model.max_seq_length == 12 == len(model.tokenizer.encode("word " * 50, truncation=True))
 
 
 # ------------------------------------------------------------------------------------------------------------ settings
