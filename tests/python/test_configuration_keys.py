@@ -1,4 +1,8 @@
-"""Keys of published configurations in a family's checkpoint: those that change no number there change none here."""
+"""Keys of published configurations in a family's checkpoint: those that change no number there change none here.
+
+`fixtures/published.json` holds six public copies; its other rows have the keys that such files are known to have, some
+of them written from memory, and prove no file's text.
+"""
 
 import json
 
