@@ -25,19 +25,14 @@ CLASSES = (
 
 @pytest.fixture(scope="module")
 def rankers(tmp_path_factory):
-    place = tmp_path_factory.mktemp("scores")
-    folders = (
-        heads.build("scores", "bert", place / "ours"),
-        heads.build_for_reference("scores", "bert", place / "theirs"),
-    )
+    folders = heads.build_both("scores", "bert", tmp_path_factory.mktemp("scores"))
     with CrossEncoder(folders[0], device="cpu") as ours:
         yield ours, sentence_transformers.CrossEncoder(str(folders[1]), device="cpu"), folders
 
 
 @pytest.fixture(scope="module")
 def sparse(tmp_path_factory):
-    place = tmp_path_factory.mktemp("words")
-    folders = heads.build("words", "bert", place / "ours"), heads.build_for_reference("words", "bert", place / "theirs")
+    folders = heads.build_both("words", "bert", tmp_path_factory.mktemp("words"))
     with SparseEncoder(folders[0], device="cpu") as ours:
         yield ours, sentence_transformers.SparseEncoder(str(folders[1]), device="cpu")
 

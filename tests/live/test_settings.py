@@ -35,15 +35,7 @@ def distance(one, other) -> float:
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory):
-    known = {}
-
-    def results(name):
-        if name not in known:
-            folder = settings.build(name, tmp_path_factory.mktemp(name) / "model")
-            known[name] = settings.results(theirs, name, folder, {})
-        return known[name]
-
-    return results
+    return settings.before(theirs, tmp_path_factory.mktemp("before"))
 
 
 @pytest.mark.parametrize("file, key, effect, name, value", ROWS)

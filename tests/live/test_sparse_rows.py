@@ -14,8 +14,7 @@ TEXTS = ["a dog and the cat", "one two three", "", "a dog"]
 
 @pytest.fixture(scope="module")
 def sparse(tmp_path_factory):
-    place = tmp_path_factory.mktemp("words")
-    folders = heads.build("words", "bert", place / "ours"), heads.build_for_reference("words", "bert", place / "theirs")
+    folders = heads.build_both("words", "bert", tmp_path_factory.mktemp("words"))
     with SparseEncoder(folders[0], device="cpu") as ours:
         yield ours, sentence_transformers.SparseEncoder(str(folders[1]), device="cpu")
 

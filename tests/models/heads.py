@@ -26,3 +26,8 @@ def build_for_reference(task: str, name: str, folder: Path) -> Path:
     fixture = table()[task][name]
     config = fixture.get("reference_config", fixture["files"]["config.json"])
     return families.write(fixture | {"files": fixture["files"] | {"config.json": config}}, folder / name)
+
+
+def build_both(task: str, name: str, folder: Path) -> tuple[Path, Path]:
+    """The checkpoint of `build` and that of `build_for_reference`."""
+    return build(task, name, folder / "ours"), build_for_reference(task, name, folder / "theirs")

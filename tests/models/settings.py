@@ -9,6 +9,7 @@ in either, and `refused` is an error that names the key. After `#` stands what t
 import json
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,16 @@ def change(folder: Path, file: str, key: str, value: Any) -> dict[str, Any]:
         return values
     write(path, values)
     return {}
+
+
+def before(of: Callable[[str], Any], place: Path) -> Callable[[str], Any]:
+    """`before(of, place)(name)`: the results of a folder as it is, built in `place` and computed once."""
+
+    @cache
+    def known(name: str) -> Any:
+        return results(of, name, build(name, place / name / "model"), {})
+
+    return known
 
 
 def results(classes: Callable[[str], Any], name: str, folder: Path, arguments: dict[str, Any]) -> list[np.ndarray]:

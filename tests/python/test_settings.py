@@ -24,15 +24,7 @@ def ours(kind):
 @pytest.fixture(scope="module")
 def before(tmp_path_factory):
     """Results of each folder as it is."""
-    known = {}
-
-    def results(name):
-        if name not in known:
-            folder = settings.build(name, tmp_path_factory.mktemp(name) / "model")
-            known[name] = settings.results(ours, name, folder, {})
-        return known[name]
-
-    return results
+    return settings.before(ours, tmp_path_factory.mktemp("before"))
 
 
 @pytest.mark.parametrize("file, key, effect, name, value", settings.rows())
