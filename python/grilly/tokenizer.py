@@ -12,10 +12,12 @@ import numpy.typing as npt
 from grilly.closed import closed
 from grilly.encoded import Encoded, as_tensors
 from grilly.errors import InvalidArgumentError, UnsupportedError, UnsupportedNameError
+from grilly.held import Held as Held  # its former place
 from grilly.inputs import as_list, check_options, need_type
 from grilly.padding import filled, shape_of
 from grilly.token_inputs import given
 from grilly.token_limits import TokenLimits
+from grilly.token_limits import check_padding_side as check_padding_side  # its former place
 from grilly.token_texts import TokenTexts
 
 __all__ = ["Tokenizer"]
