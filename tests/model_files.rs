@@ -9,7 +9,7 @@ use grilly::model::arguments::Arguments;
 use grilly::model::config::read_sentence_config;
 use grilly::model::encoder::{self, After};
 use grilly::model::heads::{Class, read_modules};
-use grilly::model::registry::{model_type, read_spec};
+use grilly::model::registry::{self, model_type, read_spec};
 use grilly::model::weights::Weights;
 use grilly::text::tokenizer::Tokenizer;
 use grilly::{Error, Result};
@@ -43,7 +43,8 @@ fn load(folder: &Path) -> Result<()> {
     let built = encoder::build(&spec, after, DType::F32)?;
     let weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
     weights.check(&encoder::needed(&built.graph), |_| true)?;
-    let tokenizer = Tokenizer::with_arguments(&transformer, config.do_lower_case, &arguments.processor)?;
+    let tokenizer =
+        Tokenizer::with_arguments(&transformer, config.do_lower_case, &arguments.processor, registry::tokenizer)?;
     let limit = config.max_seq_length.unwrap_or(usize::MAX).min(spec.positions.longest_text());
     tokenizer.encode(&["The rains [MASK]".into(), String::new()], limit)?;
     tokenizer.prompt_length("rain", limit)?;

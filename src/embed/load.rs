@@ -113,7 +113,12 @@ impl Loading<'_> {
                     head = Some(read);
                 }
                 rules.torch_first = arguments.model.get("use_safetensors") == Some(&Value::Bool(false));
-                let tokenizer = Tokenizer::with_arguments(&transformer, sentence.do_lower_case, &arguments.processor)?;
+                let tokenizer = Tokenizer::with_arguments(
+                    &transformer,
+                    sentence.do_lower_case,
+                    &arguments.processor,
+                    registry::tokenizer,
+                )?;
                 let tokenizer = match sentence.processing.special_tokens {
                     true => tokenizer,
                     false => tokenizer.without_surroundings()?,

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-pub use super::arch::{ARCHITECTURES, Architecture, HEADS, OwnTokenizer};
+pub use super::arch::{ARCHITECTURES, Architecture, HEADS};
 use super::arch::{OWN_MODULES, ReadHead, read_quantization};
 use super::fields::{Fields, unsupported};
 use super::spec::{EncoderSpec, NameRules};
 use super::task_head::{Task, TaskHead};
 use crate::Result;
+use crate::text::tokenizer::OwnTokenizer;
 
 /// The specification of the model of a [`model_type`] with configuration `config`, read from `path`.
 ///

@@ -28,6 +28,7 @@ use tokenizers::{PostProcessor, Token};
 
 use crate::error::brief;
 use crate::{Error, Result};
+pub use choice::{OwnTokenizer, OwnTokenizers};
 use cuts::Cuts;
 pub use decoding::Described;
 pub use encodings::{Encodings, Given, Padding, Sequence, Shortened, Truncation, Wanted};
@@ -58,20 +59,25 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// Reads `tokenizer.json` of `folder`, or the vocabulary files if there is none. `lower_case` adds a lower-casing
-    /// step before the tokenizer's own normalisation.
+    /// step before the tokenizer's own normalisation; `of_model` are the classes of the architectures.
     ///
     /// # Errors
     /// `ModelFormat` when the files are missing or cannot be read.
-    pub fn load(folder: &Path, lower_case: bool) -> Result<Self> {
-        Tokenizer::with_arguments(folder, lower_case, &Map::new())
+    pub fn load(folder: &Path, lower_case: bool, of_model: OwnTokenizers) -> Result<Self> {
+        Tokenizer::with_arguments(folder, lower_case, &Map::new(), of_model)
     }
 
     /// As [`Tokenizer::load`], with arguments that replace values of tokenizer_config.json.
     ///
     /// # Errors
     /// As [`Tokenizer::load`].
-    pub fn with_arguments(folder: &Path, lower_case: bool, arguments: &Map<String, Value>) -> Result<Self> {
-        Tokenizer::of(files::load(folder, lower_case, arguments)?)
+    pub fn with_arguments(
+        folder: &Path,
+        lower_case: bool,
+        arguments: &Map<String, Value>,
+        of_model: OwnTokenizers,
+    ) -> Result<Self> {
+        Tokenizer::of(files::load(folder, lower_case, arguments, of_model)?)
     }
 
     /// Reads `tokenizer.json` of `folder`, without special tokens around a text; returns its own limit of tokens, too.

@@ -50,6 +50,7 @@ pub use shaders::{SHADERS, Shaders};
 use super::spec::{EncoderSpec, NameRules};
 use crate::Result;
 use crate::graph::fuse::attention::BY_CONTENT;
+use crate::text::tokenizer::OwnTokenizer;
 
 /// Reads a configuration into data.
 type ReadSpec = fn(&Map<String, Value>, &Path) -> Result<(EncoderSpec, NameRules)>;
@@ -74,17 +75,6 @@ pub struct Architecture {
     pub decodes: bool,
     /// Why attention of its models may stay fused although a shader of the user is registered for a part of it.
     pub whole: Option<&'static str>,
-}
-
-/// The class of an architecture's tokenizer.
-#[derive(Clone, Copy)]
-pub struct OwnTokenizer {
-    /// Its name.
-    pub class: &'static str,
-    /// Whether it is the class even where a file names another.
-    pub always: bool,
-    /// Whether `fix_mistral_regex` counts.
-    pub mended: bool,
 }
 
 /// The class that uses tokenizer.json unchanged.

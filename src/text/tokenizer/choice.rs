@@ -6,8 +6,21 @@ use serde_json::{Map, Value};
 
 use super::classes::{Class, Named};
 use super::files::read;
-use crate::model::registry;
 use crate::{Error, Result};
+
+/// The class of the tokenizer of a `model_type`.
+#[derive(Clone, Copy)]
+pub struct OwnTokenizer {
+    /// Its name.
+    pub class: &'static str,
+    /// Whether it is the class even where a file names another.
+    pub always: bool,
+    /// Whether `fix_mistral_regex` counts.
+    pub mended: bool,
+}
+
+/// What the architectures say of their tokenizers, by `model_type`; `None` for one that none has.
+pub type OwnTokenizers = fn(&str) -> Option<OwnTokenizer>;
 
 /// The class named by tokenizer_config.json, or else by config.json, or else the default of the `model_type`, as the
 /// reference chooses it; `None` where it uses tokenizer.json unchanged.
@@ -15,6 +28,7 @@ pub(super) fn class_of(
     values: &Map<String, Value>,
     model: &Map<String, Value>,
     folder: &Path,
+    of_model: OwnTokenizers,
 ) -> Result<Option<&'static Class>> {
     let text = |values: &Map<String, Value>, key: &str| {
         values.get(key).and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)
@@ -34,11 +48,11 @@ pub(super) fn class_of(
     let source = if own.is_some() { "tokenizer_config.json" } else { "config.json" };
     let Some(named) = own.or_else(|| text(model, "tokenizer_class")) else {
         return Ok(match text(model, "model_type") {
-            Some(model_type) => registry::tokenizer(&model_type).and_then(|own| Class::built(own.class)),
+            Some(model_type) => of_model(&model_type).and_then(|own| Class::built(own.class)),
             None => Some(Class::usual()),
         });
     };
-    let own = text(model, "model_type").and_then(|model_type| registry::tokenizer(&model_type));
+    let own = text(model, "model_type").and_then(|model_type| of_model(&model_type));
     let distrusted =
         own.is_some_and(|own| own.always) || text(model, "model_name").is_some_and(|name| Class::overrules(&name));
     let name = match own {
@@ -80,12 +94,12 @@ fn own_code(values: &Map<String, Value>) -> Option<&str> {
 }
 
 /// Whether a model has the words of Mistral's models before transformers 5.
-pub(super) fn is_older_mistral(model: &Map<String, Value>) -> bool {
+pub(super) fn is_older_mistral(model: &Map<String, Value>, of_model: OwnTokenizers) -> bool {
     let text = |key: &str| model.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let major = text("transformers_version").and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     !model.is_empty()
         && major.is_none_or(|major| major < 5)
-        && text("model_type").is_none_or(|kind| registry::tokenizer(kind).is_some_and(|own| own.mended))
+        && text("model_type").is_none_or(|kind| of_model(kind).is_some_and(|own| own.mended))
 }
 
 /// Whether tokenizer.json mentions bytes in place of characters.

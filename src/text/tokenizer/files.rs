@@ -10,6 +10,7 @@ use tokenizers::normalizers::utils::{Lowercase, Sequence};
 use tokenizers::processors::PostProcessorWrapper;
 use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
+use super::choice::OwnTokenizers;
 use super::classes::{Around, Class, Model, mended};
 use super::decoding::Described;
 use super::frames::{self, Frame};
@@ -90,8 +91,13 @@ struct Begun {
 }
 
 /// Reads the tokenizer in `folder`, with arguments that replace values of its settings.
-pub(super) fn load(folder: &Path, lower_case: bool, arguments: &Map<String, Value>) -> Result<Loaded> {
-    let settings = Settings::read(folder, arguments)?;
+pub(super) fn load(
+    folder: &Path,
+    lower_case: bool,
+    arguments: &Map<String, Value>,
+    of_model: OwnTokenizers,
+) -> Result<Loaded> {
+    let settings = Settings::read(folder, arguments, of_model)?;
     let file = folder.join("tokenizer.json");
     let Begun { mut tokenizer, added, baked, around, verbatim, path } = match (settings.class, file.exists()) {
         (Some(class), true) if !class.keeps => built(&settings, class, Source::of_file(&file)?)?,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::choice::{class_of, is_older_mistral};
+use super::choice::{OwnTokenizers, class_of, is_older_mistral};
 use super::classes::Class;
 use super::files::{Side, fault, read, read_object};
 use super::special::{Added, ROLES};
@@ -44,7 +44,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub fn read(folder: &Path, arguments: &Map<String, Value>) -> Result<Self> {
+    pub fn read(folder: &Path, arguments: &Map<String, Value>, of_model: OwnTokenizers) -> Result<Self> {
         let path = folder.join("tokenizer_config.json");
         let mut values = read_object(&path)?.unwrap_or_default();
         let asked = FLAGS.iter().any(|flag| arguments.contains_key(*flag));
@@ -63,7 +63,7 @@ impl Settings {
             }
         }
         let model = read_object(&folder.join("config.json"))?.unwrap_or_default();
-        let class = class_of(&values, &model, folder)?;
+        let class = class_of(&values, &model, folder, of_model)?;
         let (others, older) = Default::default();
         let mut settings = Settings { path, values, others, class, mends: false, added: None, older, asked };
         if settings.values.contains_key(ADDITIONAL) && !settings.values.get(EXTRA).is_some_and(holds_something) {
@@ -72,7 +72,7 @@ impl Settings {
         }
         settings.set_others_apart();
         settings.put_saved_others_back();
-        settings.mends = settings.flag("fix_mistral_regex")?.unwrap_or(false) && is_older_mistral(&model);
+        settings.mends = settings.flag("fix_mistral_regex")?.unwrap_or(false) && is_older_mistral(&model, of_model);
         settings.refuse_other_files()?;
         match settings.values.get("added_tokens_decoder") {
             Some(tokens) => settings.added = Some(settings.added_of(tokens)?),

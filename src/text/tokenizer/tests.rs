@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::model::registry;
 
 mod classes;
 mod cuts;
@@ -69,7 +70,7 @@ fn encode(tokenizer: &Tokenizer, text: &str, most: usize) -> Vec<u32> {
 }
 
 fn load(files: &[(&str, Value)]) -> Tokenizer {
-    Tokenizer::load(folder(files).path(), false).unwrap()
+    Tokenizer::load(folder(files).path(), false, registry::tokenizer).unwrap()
 }
 
 /// The class that uses tokenizer.json unchanged.
@@ -156,7 +157,7 @@ fn the_bert_class_takes_its_normalisation_from_the_configuration() {
 fn lower_case_on_request_spares_special_tokens() {
     let config = json!({"do_lower_case": false});
     let folder = folder(&[("tokenizer.json", tokenizer_json()), ("tokenizer_config.json", config)]);
-    let tokenizer = Tokenizer::load(folder.path(), true).unwrap();
+    let tokenizer = Tokenizer::load(folder.path(), true, registry::tokenizer).unwrap();
     assert_eq!(encode(&tokenizer, "[MASK] SPAIN É", 9), ids(&["[CLS]", "[MASK]", "spain", "é", "[SEP]"]));
 }
 
@@ -230,11 +231,11 @@ fn unusable_files_are_named() {
         ),
     ];
     for (files, part) in cases {
-        let error = Tokenizer::load(folder(files).path(), false).err().unwrap();
+        let error = Tokenizer::load(folder(files).path(), false, registry::tokenizer).err().unwrap();
         assert!(matches!(error, Error::ModelFormat { .. }), "{error}");
         assert!(error.to_string().contains(part), "{part} not in {error}");
     }
-    assert!(Tokenizer::load(Path::new("/nonexistent"), false).is_err());
+    assert!(Tokenizer::load(Path::new("/nonexistent"), false, registry::tokenizer).is_err());
     let error = load(&[("tokenizer.json", no_unknown)]).encode(&["the xylophone".into()], 9).unwrap_err();
     assert!(matches!(&error, Error::InvalidArgument(m) if m.contains("text 0")), "{error}");
 }
@@ -247,7 +248,9 @@ fn a_long_value_is_not_quoted_whole() {
         let mut file = tokenizer_json();
         file[part][key] = if key == "unk_token" { json!([long]) } else { long.clone() };
         for config in [as_it_is.clone(), ("tokenizer_config.json", json!({}))] {
-            let Err(error) = Tokenizer::load(folder(&[("tokenizer.json", file.clone()), config]).path(), false) else {
+            let Err(error) =
+                Tokenizer::load(folder(&[("tokenizer.json", file.clone()), config]).path(), false, registry::tokenizer)
+            else {
                 continue;
             };
             let text = error.to_string();

@@ -171,7 +171,9 @@ fn the_class_is_the_named_one_or_that_of_the_model() {
     let kind = |tokenizer: Option<&str>, model: Value| {
         let config = json!({"tokenizer_class": tokenizer});
         let files = [("tokenizer.json", byte_file()), ("tokenizer_config.json", config), ("config.json", model)];
-        Tokenizer::load(folder(&files).path(), false).map(|tokenizer| encode(&tokenizer, "a a", 9)).ok()
+        Tokenizer::load(folder(&files).path(), false, registry::tokenizer)
+            .map(|tokenizer| encode(&tokenizer, "a a", 9))
+            .ok()
     };
     // This tokenizer.json itself puts a space before the text, has no splitting and no template.
     let (bytes, as_it_is) = (Some(vec![0, 4, 7, 2]), Some(vec![7, 7]));
@@ -206,7 +208,7 @@ fn the_code_of_a_repository_is_done_or_refused() {
         let config = json!({"tokenizer_class": "Qwen2Tokenizer", "unk_token": "<unk>", "eos_token": "</s>",
             "pad_token": "<pad>", "add_eos_token": ends, "auto_map": auto_map});
         let files = [("tokenizer.json", byte_file()), ("tokenizer_config.json", config)];
-        Tokenizer::load(folder(&files).path(), false)
+        Tokenizer::load(folder(&files).path(), false, registry::tokenizer)
     };
     let names = json!(["tokenization_qwen.Qwen2Tokenizer", "tokenization_qwen.Qwen2TokenizerFast"]);
     for map in [json!({"AutoTokenizer": names}), names.clone(), json!({"AutoTokenizer": [names[0], null]})] {
@@ -304,7 +306,7 @@ fn a_vocabulary_with_merges_is_enough_for_bytes() {
     let config = ("tokenizer_config.json", json!({"tokenizer_class": "RobertaTokenizer"}));
     let load = |merges: &str| {
         let files = [("vocab.json", vocab.clone()), ("merges.txt", json!(merges)), config.clone()];
-        Tokenizer::load(folder(&files).path(), false)
+        Tokenizer::load(folder(&files).path(), false, registry::tokenizer)
     };
     let tokenizer = load("#version: 0.2\nĠ a\na b\n").unwrap();
     assert_eq!(encode(&tokenizer, "ab a<mask>", 9), [0, 8, 7, 12, 2]);
@@ -365,7 +367,9 @@ fn what_a_class_cannot_use_is_named() {
         ),
     ];
     for (files, part) in cases {
-        let error = Tokenizer::load(folder(files).path(), false).err().unwrap_or_else(|| panic!("{part} is accepted"));
+        let error = Tokenizer::load(folder(files).path(), false, registry::tokenizer)
+            .err()
+            .unwrap_or_else(|| panic!("{part} is accepted"));
         assert!(matches!(error, Error::ModelFormat { .. }), "{error}");
         assert!(error.to_string().contains(part), "{part} not in {error}");
     }

@@ -111,7 +111,7 @@ fn bytes_and_sentences_are_cut_between_visible_characters() {
                     "cls_token": "<s>", "sep_token": "</s>"});
                 let files = folder(&[("tokenizer.json", file), ("tokenizer_config.json", config)]);
                 for lower_case in [true, false] {
-                    let tokenizer = Tokenizer::load(files.path(), lower_case).unwrap();
+                    let tokenizer = Tokenizer::load(files.path(), lower_case, registry::tokenizer).unwrap();
                     assert_eq!(tokenizer.cuts, Cuts::BetweenWords);
                     same_as_whole(&tokenizer);
                 }

@@ -40,7 +40,7 @@ fn file(merged: bool) -> Vec<u8> {
 fn with(name: &str, bytes: &[u8], config: Value) -> Result<Tokenizer> {
     let folder = folder(&[("tokenizer_config.json", config)]);
     fs::write(folder.path().join(name), bytes).unwrap();
-    Tokenizer::load(folder.path(), false)
+    Tokenizer::load(folder.path(), false, registry::tokenizer)
 }
 
 #[test]
