@@ -22,9 +22,9 @@
 mod compile;
 mod describe;
 mod export;
-pub mod flash;
 mod rows;
 
+pub use crate::backend::vulkan::flash;
 #[cfg(feature = "export")]
 pub use compile::ptx;
 pub use compile::{Code, Compiled, Target, compile_op};

@@ -15,6 +15,7 @@ mod capabilities;
 mod device;
 mod devices;
 mod dispatched;
+pub mod flash;
 mod free_list;
 mod interface;
 mod kernel;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::super::device::open_device;
+use super::super::flash::{
+    DEFAULT_CONFIG, FlashAttentionConfig, TunedConfigs, required_shared_memory, shader, validate_config,
+};
 use super::super::raw::{Device, Pipeline, STOPS};
 use super::super::{Feature, Variant, validated, validation_messages};
 use crate::compiler::{ShaderCompiler, ShaderCompilerConfig};
-use crate::kernels::flash::{
-    DEFAULT_CONFIG, FlashAttentionConfig, TunedConfigs, required_shared_memory, shader, validate_config,
-};
 use crate::settings::{Settings, test_requires};
 
 /// A shader whose shared-memory size is a constant.

@@ -4,13 +4,13 @@ mod matrix;
 mod split;
 
 use crate::backend::vulkan::Capabilities;
+use crate::backend::vulkan::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
 use crate::backend::vulkan::generated::{
     attention, attention_distances, attention_masked, attention_matrix, attention_split,
 };
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
-use crate::kernels::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
 use crate::ops::{Attention, Counts, Dim};
 use crate::{Error, Result};
 
