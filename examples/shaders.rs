@@ -4,6 +4,6 @@ use std::path::Path;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args().nth(1).ok_or("expected a folder")?;
-    println!("{} shaders in {folder}", grilly::kernels::export(Path::new(&folder))?);
+    println!("{} shaders in {folder}", grilly::export::shaders(Path::new(&folder))?);
     Ok(())
 }

@@ -25,6 +25,7 @@
 //! | command buffers and their pool | [`array::Engine`] records what it is given, submits it and waits where something is read |
 //! | buffer | [`array::Array`], on the device of its engine |
 //! | kernels | [`kernels`] describes them by name; [`array::Engine::call`] runs any op of [`ops`] on arrays |
+//! | their code in other languages | [`export`] |
 //! | pipelines by name, command encoders | [`commands`], over the kernels of `grilly.quant` |
 //! | a recorded step | [`array::Program`], a [`graph::Graph`] with states and [gradients](graph::Graph::gradients) |
 //! | model, schedule, checkpoints | [`train::TransformerConfig`], [`train::Schedule`], [`train::Checkpoint`], [`train::Trainer`] |
@@ -56,6 +57,9 @@ pub mod compiler;
 
 #[cfg(feature = "vulkan")]
 pub mod kernels;
+
+#[cfg(feature = "vulkan")]
+pub mod export;
 
 #[cfg(feature = "vulkan")]
 pub mod commands;

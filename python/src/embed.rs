@@ -16,7 +16,7 @@ use crate::text::{Location, Name};
 use crate::tokenizer::Tokenizer;
 use crate::{lock, text};
 use grilly::embed::{Encoded, ExportOptions, IntegerProduct, LoadOptions};
-use grilly::kernels::Target;
+use grilly::export::Target;
 use grilly::model::arguments::Arguments;
 use grilly::model::dtype::DTypeChoice;
 use grilly::model::heads::known_modules;

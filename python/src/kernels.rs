@@ -12,7 +12,8 @@ use crate::lock;
 use crate::text::Name;
 use grilly::Result;
 use grilly::dtype::DType;
-use grilly::kernels::{Compiled, ROWS, Shader, Target};
+use grilly::export::{Compiled, Target};
+use grilly::kernels::{ROWS, Shader};
 
 /// Name, formula and options of every kernel.
 #[pyfunction]
@@ -44,14 +45,14 @@ pub(crate) fn compile_op<'py>(
         Ok((name.0.parse::<DType>().or_else(|_| dtype_of(&name.0))?, axes))
     };
     let operands = operands.into_iter().map(typed).collect::<Result<Vec<_>>>()?;
-    let compiled = lock::without(py, || grilly::kernels::compile_op(&op, &operands, target))?;
+    let compiled = lock::without(py, || grilly::export::compile_op(&op, &operands, target))?;
     Ok(parts(py, compiled))
 }
 
 /// The PTX of CUDA C++.
 #[pyfunction]
 pub(crate) fn ptx<'py>(py: Python<'py>, cuda: Name) -> PyResult<Bound<'py, PyBytes>> {
-    let code = lock::without(py, || grilly::kernels::ptx(&cuda.0))?;
+    let code = lock::without(py, || grilly::export::ptx(&cuda.0))?;
     Ok(PyBytes::new(py, &code))
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::EmbeddingModel;
-use crate::kernels::{CompiledPlan, Target, compile_plan, write};
+use crate::export::{CompiledPlan, Target, compile_plan, write};
 use crate::model::encoder::Input;
 use crate::model::spec::PositionRows;
 use crate::{Error, Result};
@@ -26,7 +26,7 @@ impl EmbeddingModel {
     /// Writes the encoder of texts without a task to a folder, which is made if it is missing, in float32 and within the limits
     /// of every WebGPU device; returns the files' names:
     ///
-    /// - `plan.json`: buffers and dispatches as in [`Compiled::interface`](crate::kernels::Compiled), but with sizes that follow
+    /// - `plan.json`: buffers and dispatches as in [`Compiled::interface`](crate::export::Compiled), but with sizes that follow
     ///   from a batch's tokens (`T`) and texts (`B`): a buffer has `rows` and `row_bytes`; `grid` has
     ///   `{"rows", "each", "more", "per"}` for `ceil((each rows + more) / per)`, none for no rows, or `{"text_tiles": per}` for
     ///   `floor(T / per) + B`. `inputs` are the contents of the operands, `outputs` the results that are columns of the texts'

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::Operand;
-use super::flash::{self, FlashAttentionConfig};
 use crate::Result;
 use crate::array::op_graph;
+use crate::backend::vulkan::flash::{self, FlashAttentionConfig};
 use crate::backend::vulkan::{Capabilities, Variant, generated, lower, sizes};
 use crate::graph::Plan;
 use crate::ops::{Op, Work};
@@ -48,7 +48,7 @@ pub(super) fn describe(op: &Op, operands: &[Operand], config: Option<FlashAttent
 }
 
 /// A device without optional features, or with those that a configuration requires.
-pub(super) fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
+pub(crate) fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
     let floor = Capabilities::floor();
     match config {
         None => floor,
@@ -63,7 +63,7 @@ pub(super) fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
 }
 
 /// A shader at these values of its specialization constants.
-pub(super) fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
+pub(crate) fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
     let constants = variant.constants.iter().zip(values);
     let (local_size, shared_memory) = sizes(variant, values);
     Shader {
@@ -78,7 +78,7 @@ pub(super) fn shader(variant: &'static Variant, values: &[u32]) -> Shader {
 }
 
 /// The bits of a constant as a number or a bool.
-pub(super) fn value(kind: &str, bits: u32) -> serde_json::Value {
+pub(crate) fn value(kind: &str, bits: u32) -> serde_json::Value {
     match kind {
         "float" => json!(f32::from_bits(bits)),
         "int" => json!(bits as i32),
@@ -89,7 +89,7 @@ pub(super) fn value(kind: &str, bits: u32) -> serde_json::Value {
 
 /// The source of a variant, with its included files in place and its macros after the version, without the `//#` lines
 /// that declare variants.
-pub(super) fn source(variant: &Variant) -> String {
+pub(crate) fn source(variant: &Variant) -> String {
     let mut text = String::new();
     for line in variant.source.lines().filter(|line| !line.starts_with("//#")) {
         include(line, &mut text);

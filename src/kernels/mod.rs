@@ -19,19 +19,11 @@
 //! assert_eq!(f32::from_le_bytes(y.try_into().unwrap()), 72.0);
 //! ```
 
-mod compile;
-mod describe;
-mod export;
+pub(crate) mod describe;
 mod rows;
 
 pub use crate::backend::vulkan::flash;
-#[cfg(feature = "export")]
-pub use compile::ptx;
-pub use compile::{Code, Compiled, Target, compile_op};
-pub(crate) use compile::{CompiledPlan, compile_plan};
 pub use describe::{Description, Shader};
-pub use export::export;
-pub(crate) use export::write;
 pub use rows::{Options, ROWS, Row};
 
 use crate::array::{Array, op_graph};
@@ -170,7 +162,7 @@ impl Kernel {
         Ok(first)
     }
 
-    fn fault(&self, what: String) -> Error {
+    pub(crate) fn fault(&self, what: String) -> Error {
         Error::InvalidArgument(format!("{}: {what}", self.row.name))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use grilly::dtype::DType;
-use grilly::kernels::{Target, compile_op};
+use grilly::export::{Target, compile_op};
 
 use super::table;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::describe::{shader, value};
 use crate::backend::vulkan::generated;
+use crate::kernels::describe::{shader, value};
 use crate::{Error, Result};
 
 /// Writes the variants of all kernels to a folder, which is made if it is missing, and returns their number. Each is
@@ -22,11 +22,11 @@ use crate::{Error, Result};
 ///
 /// ```
 /// let folder = std::env::temp_dir().join(format!("grilly-export-{}", std::process::id()));
-/// assert!(grilly::kernels::export(&folder).unwrap() > 100);
+/// assert!(grilly::export::shaders(&folder).unwrap() > 100);
 /// assert!(folder.join("softmax.spv").exists());
 /// std::fs::remove_dir_all(folder).unwrap();
 /// ```
-pub fn export(folder: &Path) -> Result<usize> {
+pub fn shaders(folder: &Path) -> Result<usize> {
     let mut count = 0;
     for kernel in generated::ALL {
         for variant in kernel.variants {
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_source_compiles_to_the_interface_beside_it() {
         let folder = tempfile::tempdir().unwrap();
-        let count = export(folder.path()).unwrap();
+        let count = shaders(folder.path()).unwrap();
         assert_eq!(count, generated::ALL.iter().map(|kernel| kernel.variants.len()).sum::<usize>());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3 * count);
         let read = |name: &str, end: &str| fs::read(folder.path().join(format!("{name}.{end}"))).unwrap();
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_written_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let error = export(&file.path().join("inside")).unwrap_err().to_string();
+        let error = shaders(&file.path().join("inside")).unwrap_err().to_string();
         assert!(error.contains("inside/") && error.contains("cannot be written"), "{error}");
     }
 }

@@ -41,7 +41,7 @@ impl Target {
     /// `InvalidArgument` listing the names.
     ///
     /// ```
-    /// use grilly::kernels::Target;
+    /// use grilly::export::Target;
     /// assert_eq!(Target::named("wgsl").unwrap(), Target::Wgsl);
     /// assert!(Target::named("cubin").unwrap_err().to_string().contains("\"spirv\", \"wgsl\""));
     /// ```

@@ -93,7 +93,7 @@ unsafe fn fetched(program: Program, (measure, fetch): (Measure, Fetch)) -> Vec<u
 /// `Unsupported` where NVRTC is not installed, with the package to install; `CompilationFailed` with its messages.
 ///
 /// ```
-/// match grilly::kernels::ptx("extern \"C\" __global__ void one(float* y) { y[0] = 1.0f; }") {
+/// match grilly::export::ptx("extern \"C\" __global__ void one(float* y) { y[0] = 1.0f; }") {
 ///     Ok(code) => assert!(String::from_utf8(code).unwrap().contains(".entry one(")),
 ///     Err(error) => assert!(error.to_string().contains("pip install nvidia-cuda-nvrtc-cu12")),
 /// }

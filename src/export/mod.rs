@@ -16,6 +16,7 @@ mod builtins;
 mod cross;
 #[cfg(feature = "export")]
 mod cuda;
+mod files;
 mod launch;
 mod limits;
 #[cfg(feature = "export")]
@@ -35,6 +36,8 @@ mod views;
 #[cfg(feature = "export")]
 mod wgsl;
 
+pub use files::shaders;
+pub(crate) use files::write;
 #[cfg(feature = "export")]
 pub use nvrtc::ptx;
 pub(crate) use plan::{CompiledPlan, compile_plan};
@@ -42,14 +45,14 @@ pub use target::Target;
 
 use std::sync::Arc;
 
-use super::flash::FlashAttentionConfig;
-use super::{Kernel, Operand, describe};
 use crate::array::op_graph;
+use crate::backend::vulkan::flash::FlashAttentionConfig;
 use crate::backend::vulkan::{Capabilities, Dispatch, lower};
 use crate::dtype::DType;
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
-use crate::model::shaders;
+use crate::kernels::{Kernel, Operand, describe};
+use crate::model::shaders::shipped;
 use crate::ops::Op;
 use crate::ops::signature::Role;
 use crate::{Error, Result};
@@ -90,7 +93,7 @@ impl Kernel {
     /// is not installed.
     ///
     /// ```
-    /// use grilly::kernels::{Kernel, Target};
+    /// use grilly::{export::Target, kernels::Kernel};
     /// let kernel = Kernel::get("bias_gelu", serde_json::json!({"hidden_dim": 8})).unwrap();
     /// let compiled = kernel.compile(Target::Spirv, 3).unwrap();
     /// assert_eq!(compiled.code[0].bytes[..4], 0x0723_0203u32.to_ne_bytes());
@@ -100,7 +103,7 @@ impl Kernel {
         if rows == 0 {
             return Err(self.fault("rows is 0, expected at least 1".into()));
         }
-        build(&self.op(), &self.operands(rows), self.options.config, target)
+        build(&self.op(), &self.operands(rows), self.options().config, target)
     }
 }
 
@@ -110,7 +113,7 @@ impl Kernel {
 /// `InvalidArgument` and `InvalidType` for operands that do not fit the op, else as [`Kernel::compile`].
 ///
 /// ```
-/// use grilly::{dtype::DType, kernels::{Target, compile_op}, ops::Op};
+/// use grilly::{dtype::DType, export::{Target, compile_op}, ops::Op};
 /// let op = Op::from_attributes("activation", serde_json::json!({"kind": "silu"})).unwrap();
 /// let compiled = compile_op(&op, &[(DType::F32, vec![3, 5])], Target::Spirv).unwrap();
 /// assert_eq!(compiled.interface["buffers"].as_array().unwrap().len(), 3);
@@ -138,7 +141,7 @@ fn build(op: &Op, operands: &[Operand], config: Option<FlashAttentionConfig>, ta
     }
     let (graph, counts) = op_graph(op, operands)?;
     // Those of users are not grilly's to export.
-    let shaders = Arc::new(shaders::shipped());
+    let shaders = Arc::new(shipped());
     let plan = Plan::with(graph, &Fusion { shaders: &shaders, ..Fusion::default() });
     let capabilities = Capabilities { shared_memory: target.shared_memory(), ..describe::device(config) };
     let mut dispatches = lower(&plan, &capabilities)?;
