@@ -1,8 +1,8 @@
 //! Benchmarks of every function of `grilly.quant` through command encoders, on the CPU: `cargo bench --bench quant`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use grilly::commands::{BitNetShaderFunction, BitNetShaders, Buffer, Device, dispatch_compute};
 use grilly::dtype::DType;
+use grilly_bitnet::{BitNetShaderFunction, BitNetShaders, Buffer, Device, dispatch_compute};
 
 /// Tokens, columns of the input and of the result.
 const ROWS: usize = 64;

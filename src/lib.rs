@@ -26,7 +26,7 @@
 //! | buffer | [`array::Array`], on the device of its engine |
 //! | kernels | [`kernels`] describes them by name; [`array::Engine::call`] runs any op of [`ops`] on arrays |
 //! | their code in other languages | [`export`] |
-//! | pipelines by name, command encoders | [`commands`], over the kernels of `grilly.quant` |
+//! | pipelines by name, command encoders | the crate `grilly-bitnet`, over the kernels of `grilly.quant` |
 //! | a recorded step | [`array::Program`], a [`graph::Graph`] with states and [gradients](graph::Graph::gradients) |
 //! | model, schedule, checkpoints | [`train::TransformerConfig`], [`train::Schedule`], [`train::Checkpoint`], [`train::Trainer`] |
 
@@ -60,9 +60,6 @@ pub mod kernels;
 
 #[cfg(feature = "vulkan")]
 pub mod export;
-
-#[cfg(feature = "vulkan")]
-pub mod commands;
 
 pub mod embed;
 

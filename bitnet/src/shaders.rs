@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 
 use super::command::{CommandBuffer, CommandQueue, ComputeEncoder, Device};
 use super::functions::BitNetShaderFunction;
-use crate::backend::vulkan::{Capabilities, Variant, builtin};
-use crate::compiler::{ComputeFunction, ShaderCompiler, ShaderCompilerConfig};
-use crate::dtype::DType;
-use crate::{Error, Result};
+use grilly::backend::vulkan::{Capabilities, Variant, builtin};
+use grilly::compiler::{ComputeFunction, ShaderCompiler, ShaderCompilerConfig};
+use grilly::dtype::DType;
+use grilly::{Error, Result};
 
 /// What a command runs.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl BitNetShaders {
     /// `PipelineCreationFailed` naming what the device lacks.
     ///
     /// ```test_harness
-    /// use grilly::commands::*;
+    /// use grilly_bitnet::*;
     ///
     /// #[test]
     /// fn test_new_shader() {

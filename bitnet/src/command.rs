@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::call::Call;
 use super::shaders::ComputePipeline;
-use crate::array::{Array, Engine};
-use crate::backend::vulkan::Feature;
-use crate::compiler::ComputeFunction;
-use crate::dtype::DType;
-use crate::{Error, Result};
+use grilly::array::{Array, Engine};
+use grilly::backend::vulkan::Feature;
+use grilly::compiler::ComputeFunction;
+use grilly::dtype::DType;
+use grilly::{Error, Result};
 
 /// A device that runs commands; clones are the same device.
 #[derive(Clone)]

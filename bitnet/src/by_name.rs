@@ -3,7 +3,7 @@
 use super::command::{Buffer, CommandBuffer, ComputeEncoder};
 use super::functions::BitNetShaderFunction;
 use super::shaders::BitNetShaders;
-use crate::Result;
+use grilly::Result;
 
 /// An encoder with the pipeline of [`BitNetShaderFunction::BitLinearForward`].
 ///

@@ -2,7 +2,7 @@
 //! committed. A command is a call of the same ops that `grilly.quant` calls from Python, on any device.
 //!
 //! ```
-//! use grilly::commands::{BitNetShaderFunction, BitNetShaders, Device, dispatch_compute};
+//! use grilly_bitnet::{BitNetShaderFunction, BitNetShaders, Device, dispatch_compute};
 //! use grilly::dtype::DType;
 //! let device = Device::of("cpu").unwrap();
 //! let shaders = BitNetShaders::new(device.clone()).unwrap();
@@ -29,10 +29,10 @@ mod shaders;
 #[cfg(test)]
 mod tests;
 
-pub use crate::compiler::{CompileOptions, OptimizationLevel, ShaderCompiler, ShaderCompilerConfig, TargetEnv};
 pub use by_name::*;
 pub use command::{Buffer, CommandBuffer, CommandQueue, ComputeEncoder, Device, dispatch_compute};
 pub use functions::BitNetShaderFunction;
+pub use grilly::compiler::{CompileOptions, OptimizationLevel, ShaderCompiler, ShaderCompilerConfig, TargetEnv};
 pub use shaders::{
     BitNetShaders, ComputePipeline, create_shader_compiler, create_vulkan_device, global_shaders,
     initialize_global_shaders, initialize_vulkan_context,
@@ -40,5 +40,5 @@ pub use shaders::{
 
 /// A doctest that compiles and runs the Rust code of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/guides/commands.md")]
+#[doc = include_str!("../../docs/guides/commands.md")]
 mod guide {}

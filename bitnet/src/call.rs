@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::command::Buffer;
 use super::functions::BitNetShaderFunction;
 use super::shaders::{ComputePipeline, Runs};
-use crate::array::{Array, Dispatch, Engine, Hashed};
-use crate::compiler::ComputeFunction;
-use crate::dtype::DType;
-use crate::ops::{Levels, Op};
-use crate::{Error, Result};
+use grilly::array::{Array, Dispatch, Engine, Hashed};
+use grilly::compiler::ComputeFunction;
+use grilly::dtype::DType;
+use grilly::ops::{Levels, Op};
+use grilly::{Error, Result};
 
 /// A command.
 pub(super) struct Call {

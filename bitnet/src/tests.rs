@@ -1,9 +1,9 @@
 //! Every function on small numbers, on the CPU and on Vulkan, and the errors with the words of BitNet's own.
 
 use super::*;
-use crate::Result;
-use crate::compiler::ComputeFunction;
-use crate::dtype::DType;
+use grilly::Result;
+use grilly::compiler::ComputeFunction;
+use grilly::dtype::DType;
 
 use BitNetShaderFunction as Function;
 
