@@ -8,11 +8,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from grilly import names as _places
+
 # For type checkers, to which `import X as X` and `import *` say that names are public.
 if TYPE_CHECKING:
     from grilly._core import __version__ as __version__
     from grilly.arrays import *
-    from grilly.backend.compute import Compute as Compute
+    from grilly.compat.upstream.backend.compute import Compute as Compute
     from grilly.compiler import ComputeFunction as ComputeFunction
     from grilly.compiler import ShaderCompiler as ShaderCompiler
     from grilly.compiler import ShaderCompilerConfig as ShaderCompilerConfig
@@ -32,15 +34,17 @@ if TYPE_CHECKING:
 
     VULKAN_AVAILABLE: bool
 
-# Name -> the module that has it. `upstream.by_name` makes such tables, but nothing is imported before a name is used.
-_HOMES = {
-    name: home
-    for home, names in {
+_places.install()
+_left_out = _places.left_out("grilly")
+
+# Name -> the module that has it.
+_HOMES = _places.by_name(
+    {
         "grilly._core": "__version__",
         "grilly.arrays": (
             "VulkanTensor ensure_vulkan_compatible from_dlpack from_vulkan to_vulkan to_vulkan_batch to_vulkan_gpu"
         ),
-        "grilly.backend.compute": "Compute",
+        "grilly.compat.upstream.backend.compute": "Compute",
         "grilly.compiler": "ComputeFunction ShaderCompiler ShaderCompilerConfig",
         "grilly.cross_encoder": "CrossEncoder",
         "grilly.devices": "configure info reset_stats stats",
@@ -49,9 +53,8 @@ _HOMES = {
         "grilly.sentence_transformer": "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer",
         "grilly.sparse_encoder": "SparseEncoder",
         "grilly.util": "SimilarityFunction",
-    }.items()
-    for name in names.split()
-}
+    }
+)
 _NAMES = sorted([*_HOMES, "VULKAN_AVAILABLE"])
 # Type checkers reject a computed list.
 if not TYPE_CHECKING:
@@ -91,7 +94,7 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         return importlib.import_module(f"grilly.{name}")
     else:
-        raise importlib.import_module("grilly.upstream").missing("module 'grilly'", name)
+        return _left_out(name)
     globals()[name] = value
     return value
 

@@ -34,7 +34,11 @@ class UnsupportedError(GrillyError, NotImplementedError, ValueError):
 
 
 class UnsupportedNameError(UnsupportedError, AttributeError):
-    """A name of sentence-transformers that this package does not support; the message states the alternative."""
+    """A name of sentence-transformers or of upstream that is not supported; the message states the alternative."""
+
+
+class UnsupportedImportError(ImportError, UnsupportedError):
+    """The import of such a name; the message states the alternative."""
 
 
 class DeviceUnavailableError(GrillyError, RuntimeError):

@@ -15,6 +15,7 @@ import numpy as np
 from grilly.closed import closed
 from grilly.errors import UnsupportedNameError
 from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
+from grilly.names import by_name
 from grilly.quantization import quantize_embeddings
 from grilly.retrieval import information_retrieval, semantic_search
 from grilly.sentence_transformer.names import TRAINING
@@ -33,7 +34,6 @@ from grilly.similarity import (
 )
 from grilly.sparse import SparseRows, is_sparse
 from grilly.tensors import holds_tensors, takes_tensors
-from grilly.upstream import by_name
 
 __all__ = [
     "SimilarityFunction",

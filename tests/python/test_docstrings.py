@@ -13,6 +13,7 @@ import grilly
 from grilly.sparse import SparseRows
 
 PACKAGE = Path(grilly.__file__).parent
+UPSTREAM = [f"compat/upstream{folder}" for folder in ("", "/backend", "/utils", "/utils/data")]
 MODULES = [
     "arrays",
     "compile_command",
@@ -43,7 +44,7 @@ MODULES = [
     "token_limits",
     "token_texts",
     "tokenizer",
-    "upstream",
+    "names",
     "util",
     "vocabulary",
     *(
@@ -67,7 +68,7 @@ MODULES = [
     "sentence_transformer",
     *(
         f"{folder.replace('/', '.')}.{path.stem}"
-        for folder in ("backend", "functional", "kernels", "nn", "optim", "quant", "train", "utils", "utils/data")
+        for folder in ("functional", "kernels", "nn", "optim", "quant", "train", *UPSTREAM)
         for path in sorted((PACKAGE / folder).glob("*.py"))
         if path.stem not in ("__init__", "attending", "dispatch", "operands", "vulkan_sentence_transformer")
     ),

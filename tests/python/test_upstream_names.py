@@ -2,36 +2,105 @@
 
 import importlib
 import inspect
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import grilly
 from grilly import functional, nn, optim, utils
-from grilly.upstream import PARTS
+from grilly.compat.upstream.names import HERE, PARTS, REMEDIES, by_name
+from grilly.errors import UnsupportedError, UnsupportedImportError, UnsupportedNameError
+from grilly.names import MOVED
 
 # Names that are left out.
 
-KEPT = {
-    "grilly": set(grilly.__all__),
-    "grilly.functional": set(functional.__all__),
-    "grilly.nn": set(nn.__all__),
-    "grilly.utils": set(utils.__all__),
+#: Public names of upstream's modules, 0.3 to 1.0.
+UPSTREAM = {
+    module: " ".join(lines).split()
+    for module, lines in json.loads((Path(__file__).parents[1] / "names" / "upstream.json").read_text()).items()
 }
+PART_OF = by_name(PARTS)
 
 
-def left_out():
-    for place, kept in KEPT.items():
-        for part, names in PARTS.items():
-            for name in names.split():
-                if name not in kept:
-                    yield pytest.param(place, name, part, id=f"{place}.{name}")
+def text(name):
+    """What the errors of a name say."""
+    take = f"take {HERE[name]}" if name in HERE else None
+    if name in PART_OF:
+        part = PART_OF[name]
+        return f"{name} is part of upstream grilly's {part} and not of this package: {take or REMEDIES[part]}"
+    return f"{name} is elsewhere in this package: {take}"
 
 
-@pytest.mark.parametrize("place, name, part", list(left_out()))
-def test_names_that_are_left_out_say_so(place, name, part):
-    with pytest.raises(AttributeError) as caught:
-        getattr(importlib.import_module(place), name)
-    assert str(caught.value) == f"{name} is part of upstream grilly's {part} and not of this package"
+def imports(statement):
+    """Runs an import; returns whether there is what it imports, else checks that the error is ours."""
+    try:
+        exec(statement, {})
+    except UnsupportedImportError as error:
+        name = error.name.rpartition(".")[2]
+        assert isinstance(error, UnsupportedError) and str(error) == text(name) and len(str(error).split(": ")[1]) > 9
+        return False
+    return True
+
+
+@pytest.mark.parametrize("module", UPSTREAM)
+def test_imports_of_upstreams_names_work_or_say_what_to_do(module):
+    if not imports(f"import {module}"):
+        assert not imports(f"from {module} import anything")
+        return
+    place, left_out = importlib.import_module(module), []
+    for name in UPSTREAM[module]:
+        if not imports(f"from {module} import {name}"):
+            left_out.append(name)
+            # As a name that there is not.
+            assert not hasattr(place, name) and getattr(place, name, None) is None and name not in dir(place)
+            with pytest.raises(AttributeError, match=name):
+                getattr(place, name)
+    assert set(left_out).isdisjoint(getattr(place, "__all__", ()))
+
+
+@pytest.mark.parametrize(
+    "place", ["grilly", "grilly.backend", "grilly.functional", "grilly.nn", "grilly.optim", "grilly.utils"]
+)
+def test_attributes_that_are_left_out_say_so(place):
+    module = importlib.import_module(place)
+    absent = [name for name in {*PART_OF, *HERE} if not hasattr(module, name)]
+    assert len(absent) > 100
+    for name in absent:
+        with pytest.raises(UnsupportedNameError) as caught:
+            getattr(module, name)
+        assert isinstance(caught.value, AttributeError) and str(caught.value) == text(name)
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_what_is_elsewhere_is_there(name):
+    for path in HERE[name].split(" and "):
+        home, _, last = path.rpartition(".")
+        assert imports(f"from {home} import {last}")
+
+
+def test_every_part_has_a_remedy():
+    assert PARTS.keys() == REMEDIES.keys() and all(len(remedy.split()) > 2 for remedy in REMEDIES.values())
+    assert sum(len(names.split()) for names in PARTS.values()) == len(PART_OF), "a name is in two parts"
+
+
+@pytest.mark.parametrize(
+    "place", ["grilly", "grilly.functional", "grilly.nn", "grilly.optim", "grilly.utils", "grilly.util"]
+)
+def test_other_names_are_unknown(place):
+    with pytest.raises(AttributeError, match="has no attribute 'nothing_like_it'") as caught:
+        importlib.import_module(place).nothing_like_it  # noqa: B018
+    assert type(caught.value) is AttributeError
+    for statement, kind in (
+        (f"from {place} import nothing_like_it", ImportError),
+        (f"import {place}.nothing_like_it", ModuleNotFoundError),
+    ):
+        with pytest.raises(ImportError) as caught:
+            exec(statement, {})
+        assert type(caught.value) is kind
 
 
 COMPUTE = """
@@ -40,33 +109,60 @@ memory_write memory_query_pooling memory_inject_gate place_cell time_cell fisher
 natural_gradient nlms_predict nlms_update continuous_to_spikes spikes_to_continuous domain_route fft
 fft_magnitude fft_power_spectrum fft_normalize contrastive_loss contrastive_gradient snn faiss memory cells
 affect contrastive conv normalization lora pipelines queue shaders
+pooling.maxpool2d attention.apply_prosody_modulation learning.nlms_predict
 """.split()
 
 
-@pytest.mark.parametrize("name", COMPUTE)
-def test_parts_of_compute_that_are_left_out_say_so(backend, name):
-    with pytest.raises(AttributeError, match=f"{name} is part of upstream grilly's .* and not of this package"):
-        getattr(backend, name)
+def test_parts_of_compute_that_are_left_out_say_so(backend):
+    for path in COMPUTE:
+        *part, name = path.split(".")
+        place = getattr(backend, part[0]) if part else backend
+        assert not hasattr(place, name)
+        with pytest.raises(UnsupportedNameError) as caught:
+            getattr(place, name)
+        assert str(caught.value) == text(name)
 
 
-@pytest.mark.parametrize(
-    "part, name", [("pooling", "maxpool2d"), ("attention", "apply_prosody_modulation"), ("learning", "nlms_predict")]
-)
-def test_methods_that_are_left_out_say_so(backend, part, name):
-    with pytest.raises(AttributeError, match=f"{name} is part of upstream grilly's"):
-        getattr(getattr(backend, part), name)
+# Modules that moved.
 
 
-@pytest.mark.parametrize("name", ["NLMS", "NaturalGradient", "AffectAdam"])
-def test_optimisers_that_are_left_out_say_so(name):
-    with pytest.raises(AttributeError, match=f"{name} is part of upstream grilly's .* and not of this package"):
-        getattr(optim, name)
+def test_a_module_is_one_by_both_paths(tmp_path):
+    for name in ("backend", "backend.fnn", "utils", "utils.data", "utils.data.datasets", "utils.checkpoint"):
+        old, new = importlib.import_module(f"grilly.{name}"), importlib.import_module(f"grilly.compat.upstream.{name}")
+        assert old is new and new.__spec__.name == new.__name__
+    assert grilly.utils.data.datasets is importlib.import_module("grilly.compat.upstream.utils.data.datasets")
 
 
-@pytest.mark.parametrize("place", [*KEPT, "grilly.optim"])
-def test_other_names_are_unknown(place):
-    with pytest.raises(AttributeError, match="has no attribute 'nothing_like_it'"):
-        importlib.import_module(place).nothing_like_it  # noqa: B018
+def test_pickles_of_both_paths_load():
+    rows = utils.data.ArrayDataset([1.0, 2.0])
+    new = pickle.dumps(rows, protocol=0)
+    old = new.replace(b"grilly.compat.upstream.utils", b"grilly.utils")
+    assert new != old and type(pickle.loads(old)) is type(pickle.loads(new)) is utils.data.ArrayDataset
+
+
+def test_the_package_imports_nothing_of_compat_by_itself():
+    code = (
+        "import sys, grilly, grilly.nn, grilly.optim, grilly.quant, grilly.kernels, grilly.program, grilly.train;"
+        "from grilly import SentenceTransformer, CrossEncoder, SparseEncoder, functional, util;"
+        "functional.relu([1.0]); print([name for name in sys.modules if name.startswith('grilly.compat')])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_type_checkers_see_the_former_paths():
+    """Each has a stub, which hands on what is at the new path."""
+    package = Path(grilly.__file__).parent
+    for former, moved in MOVED.items():
+        home = package.parent / moved.replace(".", "/")
+        files = sorted(home.rglob("*.py")) or [home.with_suffix(".py")]
+        for file in files:
+            below = file.relative_to(home).with_suffix(".pyi") if home.is_dir() else None
+            stub = package.parent / former.replace(".", "/")
+            stub = stub / below if below else stub.with_suffix(".pyi")
+            module = ".".join(file.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+            assert stub.read_text() == f"from {module} import *\n"
+        stubs = list((package.parent / former.replace(".", "/")).rglob("*.pyi"))
+        assert len(stubs) in (0, len(files))
 
 
 # Signatures: what code written for upstream passes by position or by name.

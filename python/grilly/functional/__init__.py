@@ -6,7 +6,7 @@ device, and the result is a NumPy array. float16 stays float16, computed in floa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grilly.functional.activation_gradients import *
 from grilly.functional.activation_gradients import __all__ as _activation_gradients
@@ -36,6 +36,7 @@ from grilly.functional.positions import *
 from grilly.functional.positions import __all__ as _positions
 from grilly.functional.whitening import *
 from grilly.functional.whitening import __all__ as _whitening
+from grilly.names import left_out
 
 # The `__all__` of the family modules, in their order. Type checkers follow the imports; they reject a computed list.
 if not TYPE_CHECKING:
@@ -57,7 +58,4 @@ if not TYPE_CHECKING:
     ]
 
 
-def __getattr__(name: str) -> Any:
-    from grilly.upstream import missing
-
-    raise missing("grilly.functional", name)
+__getattr__ = left_out("grilly.functional")

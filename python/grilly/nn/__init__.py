@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from grilly.names import left_out
 from grilly.nn.activations import GCU, GELU, ReLU, SiLU, Softmax, Softplus
 from grilly.nn.attention import FlashAttention2, MultiheadAttention, RoPE
 from grilly.nn.bitlinear import BitLinear
@@ -46,7 +45,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    from grilly.upstream import missing
-
-    raise missing("module 'grilly.nn'", name)
+__getattr__ = left_out("grilly.nn")

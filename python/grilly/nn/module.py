@@ -14,7 +14,6 @@ from grilly.errors import InvalidTypeError, UnsupportedError
 from grilly.nn.parameter import Parameter
 from grilly.nn.state import load
 from grilly.operands import host_array
-from grilly.upstream import missing
 
 __all__ = ["Module"]
 
@@ -69,6 +68,8 @@ class Module:
             found = vars(self).get(place, {})
             if name in found:
                 return found[name]
+        from grilly.compat.upstream.names import missing
+
         raise missing(type(self).__name__, name)
 
     def __delattr__(self, name: str) -> None:

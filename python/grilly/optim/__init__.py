@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from grilly.names import left_out
 from grilly.optim.adam import Adam, AdamW
 from grilly.optim.one_cycle import OneCycleLR
 from grilly.optim.optimizer import Optimizer
@@ -26,7 +25,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    from grilly.upstream import missing
-
-    raise missing("module 'grilly.optim'", name)
+__getattr__ = left_out("grilly.optim")

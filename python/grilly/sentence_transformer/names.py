@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from grilly.errors import UnsupportedNameError
-from grilly.upstream import by_name
+from grilly.names import by_name
 
 TRAINING = "train with sentence-transformers, save the model, load its folder here"
 ADAPTER = "merge the adapter into the weights with peft (merge_and_unload), save the model, load its folder here"

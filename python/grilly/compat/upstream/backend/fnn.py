@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly import functional
-from grilly.backend.parts import Part
+from grilly.compat.upstream.backend.parts import Part
 from grilly.functional.dispatch import Operand, Result, floats
 from grilly.functional.linear import fused_linear
 

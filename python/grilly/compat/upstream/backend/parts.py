@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 from grilly import functional
 from grilly.closed import closed
+from grilly.compat.upstream.names import missing
 from grilly.functional.attending import attend_by_heads, key_mask
 from grilly.functional.dispatch import SHADERS_OF, Operand, Result, floats
-from grilly.upstream import missing
 
 __all__ = ["Attention", "Learning", "Part", "Pooling"]
 
@@ -29,7 +29,8 @@ class Part:
         >>> grilly.Compute().pooling.maxpool2d
         Traceback (most recent call last):
         ...
-        AttributeError: maxpool2d is part of upstream grilly's convolutions and not of this package
+        grilly.errors.UnsupportedNameError: maxpool2d is part of upstream grilly's convolutions and not of this
+        package: torch.nn has them
     """
 
     name = "part"

@@ -1,9 +1,16 @@
 """Datasets, samplers, transforms and batches with upstream's signatures, which are those of `torch.utils.data`."""
 
-from grilly.utils.data.datasets import ArrayDataset, ConcatDataset, Dataset, Subset, TensorDataset, random_split
-from grilly.utils.data.loader import DataLoader, default_collate
-from grilly.utils.data.samplers import BatchSampler, RandomSampler, SequentialSampler
-from grilly.utils.data.transforms import (
+from grilly.compat.upstream.utils.data.datasets import (
+    ArrayDataset,
+    ConcatDataset,
+    Dataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from grilly.compat.upstream.utils.data.loader import DataLoader, default_collate
+from grilly.compat.upstream.utils.data.samplers import BatchSampler, RandomSampler, SequentialSampler
+from grilly.compat.upstream.utils.data.transforms import (
     Compose,
     Flatten,
     Lambda,

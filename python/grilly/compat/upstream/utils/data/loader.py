@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from grilly.closed import closed
+from grilly.compat.upstream.utils.data.samplers import BatchSampler, RandomSampler, SequentialSampler
 from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import whole
-from grilly.utils.data.samplers import BatchSampler, RandomSampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate"]
 

@@ -6,12 +6,13 @@ import os
 from typing import Any
 
 from grilly import _core
-from grilly.backend.buffers import Core
-from grilly.backend.fnn import Fnn
-from grilly.backend.parts import Attention, Learning, Pooling
 from grilly.closed import closed
+from grilly.compat.upstream.backend.buffers import Core
+from grilly.compat.upstream.backend.fnn import Fnn
+from grilly.compat.upstream.backend.parts import Attention, Learning, Pooling
+from grilly.compat.upstream.names import missing
 from grilly.compiler import set_default_folder
-from grilly.upstream import by_name, missing
+from grilly.names import by_name
 
 __all__ = ["Compute", "VulkanCompute"]
 
@@ -66,7 +67,7 @@ class Compute:
         >>> backend.mean_pool
         Traceback (most recent call last):
         ...
-        AttributeError: Compute has no attribute 'mean_pool'
+        grilly.errors.UnsupportedNameError: mean_pool is elsewhere in this package: take grilly.functional.mean_pool
     """
 
     def __init__(self, shader_dir: str | os.PathLike[str] | None = None) -> None:

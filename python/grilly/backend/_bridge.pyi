@@ -1,0 +1,1 @@
+from grilly.compat.upstream.backend._bridge import *

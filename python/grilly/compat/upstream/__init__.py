@@ -1,0 +1,1 @@
+"""Upstream's `backend` and `utils`, which keep their names `grilly.backend` and `grilly.utils`, and its other names."""

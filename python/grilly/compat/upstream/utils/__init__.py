@@ -1,0 +1,46 @@
+"""Upstream's helpers: the sentence transformer, checkpoints, initialisation and batches of data."""
+
+from __future__ import annotations
+
+from grilly.compat.upstream.utils.checkpoint import load_checkpoint, save_checkpoint
+from grilly.compat.upstream.utils.data import *
+from grilly.compat.upstream.utils.initialization import (
+    kaiming_normal_,
+    kaiming_uniform_,
+    xavier_normal_,
+    xavier_uniform_,
+)
+from grilly.names import left_out
+from grilly.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
+
+__all__ = [
+    "VulkanSentenceTransformer",
+    "get_vulkan_sentence_transformer",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "load_checkpoint",
+    "save_checkpoint",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "ArrayDataset",
+    "BatchSampler",
+    "Compose",
+    "ConcatDataset",
+    "DataLoader",
+    "Dataset",
+    "Flatten",
+    "Lambda",
+    "Normalize",
+    "OneHot",
+    "RandomFlip",
+    "RandomNoise",
+    "RandomSampler",
+    "SequentialSampler",
+    "Subset",
+    "TensorDataset",
+    "ToFloat32",
+    "default_collate",
+    "random_split",
+]
+
+__getattr__ = left_out("grilly.utils")

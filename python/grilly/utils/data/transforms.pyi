@@ -1,0 +1,1 @@
+from grilly.compat.upstream.utils.data.transforms import *

@@ -1,0 +1,1 @@
+from grilly.compat.upstream.utils.vulkan_sentence_transformer import *
