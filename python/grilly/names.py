@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from grilly.errors import UnsupportedImportError, UnsupportedNameError
 
-__all__ = ["by_name", "left_out"]
+__all__ = ["by_name", "left_out", "missing"]
 
 #: Former path -> path. What is below a path moved with it.
 MOVED = {
@@ -54,6 +54,18 @@ def by_name(groups: Mapping[str, str]) -> dict[str, str]:
     return {name: group for group, names in groups.items() for name in names.split()}
 
 
+def missing(place: str, name: str) -> AttributeError:
+    """The error of `place.name`; that of an upstream name says what to do instead.
+
+    Example:
+        >>> from grilly.names import missing
+        >>> missing("grilly.nn", "nothing_like_it")
+        AttributeError("grilly.nn has no attribute 'nothing_like_it'")
+    """
+    found: AttributeError = importlib.import_module(MOVED["grilly.upstream"]).missing(place, name)
+    return found
+
+
 def left_out(place: str) -> Callable[[str], NoReturn]:
     """The `__getattr__` of a module: every name is absent, and one of upstream's says what to do instead.
 
@@ -69,8 +81,6 @@ def left_out(place: str) -> Callable[[str], NoReturn]:
         # A module is an attribute once it is imported.
         if name.startswith("_") or PathFinder.find_spec(f"{place}.{name}", sys.modules[place].__path__):
             raise AttributeError(f"module {place!r} has no attribute {name!r}")
-        from grilly.compat.upstream.names import missing
-
         raise missing(f"module {place!r}", name)
 
     return __getattr__

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from grilly import _core
 from grilly.arrays import VulkanTensor, from_vulkan, to_vulkan
 from grilly.errors import InvalidTypeError, UnsupportedError
+from grilly.names import missing
 from grilly.nn.parameter import Parameter
 from grilly.nn.state import load
 from grilly.operands import host_array
@@ -68,8 +69,6 @@ class Module:
             found = vars(self).get(place, {})
             if name in found:
                 return found[name]
-        from grilly.compat.upstream.names import missing
-
         raise missing(type(self).__name__, name)
 
     def __delattr__(self, name: str) -> None:
