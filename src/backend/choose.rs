@@ -1,8 +1,6 @@
 //! Resolves a device string to a backend, and falls back to the CPU when no such device exists.
 
-use std::sync::Arc;
-
-use super::{Backend, cpu};
+use super::{Choice, cpu};
 use crate::settings::Settings;
 use crate::{Error, Result};
 
@@ -30,14 +28,6 @@ impl std::str::FromStr for DeviceRequest {
             Error::InvalidArgument(format!("device is {text:?}, expected \"vulkan\", \"vulkan:N\" or \"cpu\""))
         })
     }
-}
-
-/// A backend and the reason it was chosen.
-pub struct Choice {
-    /// The backend that plans run on.
-    pub backend: Arc<dyn Backend>,
-    /// One sentence for `info()` and the log.
-    pub reason: String,
 }
 
 /// Opens the backend that `request` names. Without a usable Vulkan device it is the CPU, with one warning.

@@ -249,6 +249,14 @@ pub trait ArrayEngine: Send + Sync {
     fn usable(&self) -> bool;
 }
 
+/// A backend and the reason it was chosen.
+pub struct Choice {
+    /// The backend that plans run on.
+    pub backend: Arc<dyn Backend>,
+    /// One sentence for `info()` and the log.
+    pub reason: String,
+}
+
 /// A device that plans run on.
 pub trait Backend: Send + Sync {
     /// The kind of this backend.

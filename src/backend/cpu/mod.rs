@@ -13,6 +13,7 @@ mod integers;
 mod kernels;
 mod matmul;
 mod program;
+mod run;
 mod simd;
 mod step;
 #[cfg(test)]

@@ -8,15 +8,16 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 
+use super::budget::Budget;
 use super::capabilities::Capabilities;
 use super::device::Opened;
 use super::free_list::{FreeList, Held};
 use super::kernel::Access;
 use super::limits::flops_per_list;
-use super::memory::Budget;
+use super::lock;
 use super::prepared::{Bound, Ready, bindable};
 use super::profile;
-use super::raw::{Buffer, Grid, Kind, Launch, Recording, Slice, Ticket, lock};
+use super::raw::{Buffer, Grid, Kind, Launch, Recording, Slice, Ticket};
 use super::record::Commands;
 use super::registry;
 use super::replay::{Replays, Waiting};

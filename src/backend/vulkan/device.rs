@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::arrays::VulkanArrays;
 use super::devices::Inventory;
+use super::lock;
 use super::pipeline::Pipelines;
-use super::raw::{self, Device, Instance, Physical, close_all, lock};
+use super::raw::{self, Device, Instance, Physical, close_all};
 use super::{Capabilities, probe, program};
-use crate::backend::choose::Choice;
+use crate::backend::Choice;
 use crate::backend::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions};
 use crate::graph::Plan;
 use crate::settings::Settings;

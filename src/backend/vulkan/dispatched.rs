@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use rspirv::dr::Operand;
 use rspirv::spirv::Capability;
 
-use super::raw::lock;
+use super::lock;
 use super::{Feature, Variant, generated, reflect};
 
 /// By the variant's name and the values of its specialization constants.

@@ -1,57 +1,13 @@
 //! Arenas: several regions in few buffers, charged to a budget.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::budget::Budget;
 use super::raw::{Buffer, Device, Kind, Slice};
 use crate::Result;
-use crate::stats::COUNTERS;
 
 /// Largest buffer shared by several regions; a single region may be larger.
 const LARGEST_SHARED: u64 = 256 << 20;
-
-/// Limit on the device memory of one program.
-#[derive(Debug)]
-pub(super) struct Budget {
-    limit: u64,
-    held: AtomicU64,
-}
-
-impl Budget {
-    /// A budget of `limit` bytes.
-    pub(super) fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Budget { limit, held: AtomicU64::new(0) })
-    }
-
-    /// Reserves `bytes`, if the budget has them left.
-    pub(super) fn charge(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
-        let add = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        self.held.fetch_update(Relaxed, Relaxed, add).ok()?;
-        COUNTERS.bytes_held.fetch_add(bytes, Relaxed);
-        Some(Charge { budget: self.clone(), bytes })
-    }
-
-    /// Bytes reserved now.
-    #[cfg(test)]
-    pub(super) fn held(&self) -> u64 {
-        self.held.load(Relaxed)
-    }
-}
-
-/// Bytes reserved from a budget, released on drop.
-#[derive(Debug)]
-pub(super) struct Charge {
-    budget: Arc<Budget>,
-    bytes: u64,
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.budget.held.fetch_sub(self.bytes, Relaxed);
-        // The counter may have been reset in between.
-        let _ = COUNTERS.bytes_held.fetch_update(Relaxed, Relaxed, |held| Some(held.saturating_sub(self.bytes)));
-    }
-}
 
 /// The location of a region.
 #[derive(Clone, Copy)]

@@ -9,7 +9,10 @@
 //! shaders/**/*.glsl ── build.rs ─▶ generated.rs (SPIR-V, bindings, typed push constants and constants)
 //! ```
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 mod arrays;
+mod budget;
 pub(crate) mod cache_file;
 mod capabilities;
 mod device;
@@ -56,6 +59,11 @@ pub use profile::{Entry, Times, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
 pub use registry::{builtin, select};
+
+/// Locks a mutex and ignores poisoning: everything guarded here is valid between any two statements.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Invocations and shared-memory bytes of a build's workgroup, given the values of its specialization constants in
 /// order.

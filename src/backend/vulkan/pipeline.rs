@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::raw::{Device, Pipeline, lock};
+use super::lock;
+use super::raw::{Device, Pipeline};
 use super::{Variant, cache_file, side_by_side};
 use crate::Result;
 

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::budget::Budget;
 use super::device::Opened;
 use super::kernel::{Dispatch, Range, Resource};
 use super::kernels::lower_for;
-use super::memory::{Arena, Budget};
+use super::memory::Arena;
 use super::raw::{Buffer, Grid, Launch, Pipeline, Slice};
 use super::upload::upload;
 use crate::backend::Narrow;

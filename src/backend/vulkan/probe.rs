@@ -5,9 +5,9 @@ use std::sync::Arc;
 use half::f16;
 
 use super::Feature;
+use super::budget::Budget;
 use super::generated::{half_packing, matrix_layout};
 use super::kernel::Variant;
-use super::memory::Budget;
 use super::raw::{Buffer, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Timing};
 use super::record::Commands;
 use crate::Result;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::raw::{Launch, Timing, lock};
+use super::lock;
+use super::raw::{Launch, Timing};
 
 static ON: AtomicBool = AtomicBool::new(false);
 static TIMES: Mutex<Times> = Mutex::new(BTreeMap::new());

@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::budget::Budget;
 use super::device::Opened;
 use super::kernel::Dispatch;
 use super::kernels::lower;
 use super::limits::{capacity, limits};
-use super::memory::Budget;
+use super::lock;
 use super::prepared::{Prepared, bound_weights};
-use super::raw::lock;
 use super::record::Grids;
 use super::slot::{Shared, Slot};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader, copies};

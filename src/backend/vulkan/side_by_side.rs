@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::thread::{self, Builder};
 
-use super::raw::lock;
+use super::lock;
 
 /// Calls `work` for every item, on as many threads as the processor has cores, `most` at most, in no defined order.
 pub(super) fn for_each<T: Send>(items: impl Iterator<Item = T> + Send, most: usize, work: impl Fn(T) + Sync) {

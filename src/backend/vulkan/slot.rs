@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::budget::Budget;
 use super::kernel::Resource;
 use super::limits::flops_per_submission;
-use super::memory::{Arena, Budget};
+use super::memory::Arena;
 use super::prepared::Prepared;
 use super::profile;
 use super::raw::{Buffer, Command, Device, Grid, Kind, Recording, Slice, Ticket, Timing};

@@ -3,8 +3,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::memory::{Arena, Budget};
-use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing, lock};
+use super::budget::Budget;
+use super::lock;
+use super::memory::Arena;
+use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing};
 use super::record::Commands;
 use super::side_by_side;
 use crate::Result;

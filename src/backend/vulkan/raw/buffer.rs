@@ -9,7 +9,7 @@ use gpu_allocator::{AllocationError, MemoryLocation};
 use super::{Device, lock};
 use crate::backend::faults::{Fault, strikes};
 use crate::backend::vulkan::Capabilities;
-use crate::backend::vulkan::memory::{Budget, Charge};
+use crate::backend::vulkan::budget::{Budget, Charge};
 use crate::{Error, Result};
 
 /// The use of a buffer, which determines where its memory is.

@@ -27,9 +27,4 @@ pub(super) use pipeline::Pipeline;
 pub(super) use query::Physical;
 pub(super) use recording::{Command, Grid, Launch, Recording, Timing};
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks a mutex and ignores poisoning: everything guarded here is valid between any two statements.
-pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use super::lock;
