@@ -1,6 +1,7 @@
 //! A decoder as data: layers whose tokens also attend to the states of an encoder.
 
-use super::spec::{EncoderSpec, Norms, Product};
+use super::parts::{Norms, Product};
+use super::spec::EncoderSpec;
 
 /// Attention of a layer to the states of another sequence, after its own attention: without biases and positions, and
 /// to all of them.

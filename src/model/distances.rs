@@ -1,6 +1,6 @@
 //! Vectors by the distance of two tokens, which queries and keys meet: stored per bucket, read per distance.
 
-use super::spec::Table;
+use super::parts::Table;
 use crate::tensor::{Part, Recipe};
 
 /// DeBERTa's table of vectors (He et al. 2021), one row per bucket of distances.

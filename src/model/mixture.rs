@@ -1,6 +1,6 @@
 //! Mixtures of experts in place of a layer's feed-forward part.
 
-use super::spec::{Order, Product};
+use super::parts::{Order, Product};
 use crate::tensor::{Part, Recipe};
 
 /// A mixture of experts (Shazeer et al. 2017): each row goes through the feed-forward parts of the `top_k` experts to

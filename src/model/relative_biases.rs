@@ -1,6 +1,6 @@
 //! Attention biases by the distance of two tokens: stored per bucket, read per distance.
 
-use super::spec::Table;
+use super::parts::Table;
 use crate::tensor::{Part, Recipe};
 
 /// Biases of scores by distance, `[buckets, heads]`, as in T5 (Raffel et al. 2020).

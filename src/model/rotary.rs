@@ -1,6 +1,6 @@
 //! Rotary positions (Su et al. 2021): the tables of cosines and sines that a model's layers read.
 
-use super::spec::PositionRows;
+use super::parts::PositionRows;
 use crate::tensor::Part;
 
 /// One kind of rotary positions: pairs of columns turn by `position * frequency`.

@@ -3,128 +3,11 @@
 use super::decoder::{CrossAttention, Decoder};
 use super::distances::Distances;
 use super::mixture::Mixture;
-pub use super::products::{Matrix, Order, Product};
+pub use super::parts::{Matrix, NormKind, Norms, Order, PositionRows, Positions, Product, Table};
 use super::relative_biases::RelativeBiases;
 use super::rotary::Rotary;
 use super::task_head::TaskHead;
 use crate::ops::ActivationKind;
-
-/// A kind of norm; weights and bias are its tensors `.weight` and `.bias`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NormKind {
-    /// Layer norm with a bias, as BERT.
-    Layer,
-    /// Layer norm without a bias, as ModernBERT.
-    LayerWithoutBias,
-    /// By the root mean square, as T5.
-    Rms,
-    /// The same, times one more than the stored weight, as Gemma.
-    RmsPlusOne,
-}
-
-/// The places of a part's norms in `x + f(x)`, by name; `None` for a place without one.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Norms {
-    /// Of the part's operand, `x + f(norm(x))`, as GPT-2.
-    pub before: Option<String>,
-    /// Of the part's result, `x + norm(f(x))`, as Gemma.
-    pub after: Option<String>,
-    /// Of the sum, `norm(x + f(x))`, as BERT.
-    pub sum: Option<String>,
-}
-
-impl Norms {
-    /// One norm of the sum.
-    pub fn sum(name: impl Into<String>) -> Self {
-        Norms { sum: Some(name.into()), ..Norms::default() }
-    }
-
-    /// One norm of the operand.
-    pub fn before(name: impl Into<String>) -> Self {
-        Norms { before: Some(name.into()), ..Norms::default() }
-    }
-}
-
-/// How a token's position in its text enters the embedding.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Positions {
-    /// By a learned table, added to the word's embedding.
-    Learned {
-        /// The table.
-        table: Table,
-        /// The row of each token.
-        rows: PositionRows,
-    },
-    /// Not at all; only the layers know positions.
-    None {
-        /// Maximum tokens of a text.
-        longest: usize,
-    },
-}
-
-/// Row numbers of a text's tokens in the position table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PositionRows {
-    /// 0, 1, 2, ... as in BERT.
-    Counted,
-    /// `pad + n` for the n-th token other than the padding token `pad`, counted from 1; `pad` for the padding token
-    /// itself, which a text may contain. As in RoBERTa's `create_position_ids_from_input_ids`.
-    AfterPadding {
-        /// Id of the padding token.
-        pad: u32,
-    },
-    /// Counted from 0 in a text of up to `most` tokens, and from `most` in a longer one.
-    ByLength {
-        /// Tokens of the longest text that has the first rows.
-        most: u32,
-    },
-}
-
-impl PositionRows {
-    /// The row of each token of a text.
-    pub fn of(self, ids: &[u32]) -> Vec<u32> {
-        match self {
-            PositionRows::Counted => (0..ids.len() as u32).collect(),
-            PositionRows::ByLength { most } => {
-                let first = if ids.len() > most as usize { most } else { 0 };
-                (first..first + ids.len() as u32).collect()
-            }
-            PositionRows::AfterPadding { pad } => {
-                let mut row = pad;
-                let mut next = |id: &u32| {
-                    row += u32::from(*id != pad);
-                    if *id == pad { pad } else { row }
-                };
-                ids.iter().map(&mut next).collect()
-            }
-        }
-    }
-}
-
-impl Positions {
-    /// Maximum tokens of a text, for any tokens.
-    pub fn longest_text(&self) -> usize {
-        match self {
-            Positions::Learned { table, rows: PositionRows::Counted } => table.rows,
-            Positions::Learned { table, rows: PositionRows::AfterPadding { pad } } => {
-                table.rows.saturating_sub(*pad as usize + 1)
-            }
-            Positions::Learned { table, rows: PositionRows::ByLength { most } } => {
-                table.rows.saturating_sub(*most as usize)
-            }
-            Positions::None { longest } => *longest,
-        }
-    }
-}
-
-/// An embedding table: `[rows, embedding]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
-    /// Name in the checkpoint.
-    pub name: String,
-    /// Rows.
-    pub rows: usize,
-}
 
 /// One layer: its tensors, and what differs between layers.
 #[derive(Debug, Clone, PartialEq)]
@@ -386,29 +269,5 @@ impl NameRules {
             }
             None => vec![uniform],
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn learned(rows: PositionRows) -> Positions {
-        Positions::Learned { table: Table { name: "positions".into(), rows: 10 }, rows }
-    }
-
-    #[test]
-    fn rows_are_counted_over_tokens_that_are_not_padding() {
-        let bert = learned(PositionRows::Counted);
-        assert_eq!((PositionRows::Counted.of(&[7, 1, 1, 7]), bert.longest_text()), (vec![0, 1, 2, 3], 10));
-        let roberta = PositionRows::AfterPadding { pad: 1 };
-        assert_eq!((roberta.of(&[0, 8, 1, 9, 1, 2]), learned(roberta).longest_text()), (vec![2, 3, 1, 4, 1, 5], 8));
-        let other = PositionRows::AfterPadding { pad: 4 };
-        assert_eq!((other.of(&[4, 4, 5]), learned(other).longest_text()), (vec![4, 4, 5], 5));
-        let long = PositionRows::ByLength { most: 2 };
-        assert_eq!(
-            (long.of(&[4, 4]), long.of(&[4, 4, 5]), learned(long).longest_text()),
-            (vec![0, 1], vec![2, 3, 4], 8)
-        );
     }
 }

@@ -1,6 +1,6 @@
 //! What checkpoints add to an encoder for other tasks than embeddings, as data.
 
-use super::spec::NormKind;
+use super::parts::NormKind;
 use crate::ops::{ActivationKind, PoolMode};
 
 /// The tasks of checkpoints with a head.

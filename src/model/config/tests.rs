@@ -134,7 +134,7 @@ fn absurd_values_are_refused() {
     ];
     for (name, content, part) in cases {
         let error = read(&folder(&[(name, content.clone())])).unwrap_err();
-        assert!(matches!(error, Error::ModelFormat { .. }), "{content}: {error}");
+        assert!(matches!(error, crate::Error::ModelFormat { .. }), "{content}: {error}");
         let message = error.to_string();
         assert!(message.contains(part) && message.contains(name), "{part} not in {message}");
     }

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Feature;
 use super::known::WORDS_AS_SCORES;
-use crate::model::config::{read_fields, transformer_settings};
 use crate::model::fields::{Fields, shown, unsupported};
+use crate::model::files::{read_fields, transformer_settings};
 use crate::model::task_head::Task;
 use crate::{Error, Result};
 
