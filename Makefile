@@ -151,7 +151,7 @@ shaders: setup-build ## GLSL, SPIR-V and interface (JSON) of every kernel, in ta
 	@cargo run --release --locked -q --example shaders -- target/shaders
 
 .PHONY: docs
-docs: setup-test $(STAMPS)/docs ## The documentation: rustdoc, and the pages in site/
+docs: setup-test $(STAMPS)/docs $(STAMPS)/installed ## The documentation: rustdoc, and the pages in site/
 	cargo test -q $(CRATES) --release --locked --lib is_on_the_page
 	RUSTDOCFLAGS="-D warnings" cargo doc -q -p grilly -p grilly-bitnet --no-deps --release --locked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q

@@ -18,6 +18,7 @@ __all__ = ["by_name", "left_out", "missing"]
 #: Former path -> path. What is below a path moved with it.
 MOVED = {
     "grilly.backend": "grilly.compat.upstream.backend",
+    "grilly.functional.activation_gradients": "grilly.functional.activations",
     "grilly.upstream": "grilly.compat.upstream.names",
     "grilly.utils": "grilly.compat.upstream.utils",
 }

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grilly.functional.activation_gradients import *
-from grilly.functional.activation_gradients import __all__ as _activation_gradients
 from grilly.functional.activations import *
 from grilly.functional.activations import __all__ as _activations
 from grilly.functional.attention import *
@@ -41,7 +39,6 @@ from grilly.names import left_out
 # The `__all__` of the family modules, in their order. Type checkers follow the imports; they reject a computed list.
 if not TYPE_CHECKING:
     __all__ = [
-        *_activation_gradients,
         *_activations,
         *_attention,
         *_attention_parts,

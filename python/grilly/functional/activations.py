@@ -1,28 +1,118 @@
-"""Elementwise activations."""
+"""Elementwise activations and their derivatives; activations.json has what their docstrings say."""
 
 from __future__ import annotations
 
-from grilly.functional.checks import number, one_of
+import inspect
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from grilly.functional.checks import need_shape, number, one_of
 from grilly.functional.dispatch import Operand, Result, evaluate, floats
 
 __all__ = [
     "gcu",
+    "gcu_backward",
     "gelu",
+    "gelu_backward",
     "leaky_relu",
+    "leaky_relu_backward",
     "quick_gelu",
+    "quick_gelu_backward",
     "relu",
+    "relu_backward",
     "roswish",
+    "roswish_backward",
     "sigmoid",
+    "sigmoid_backward",
     "silu",
+    "silu_backward",
     "softplus",
+    "softplus_backward",
     "tanh",
+    "tanh_backward",
 ]
 
 APPROXIMATIONS = {"tanh": "gelu_tanh", "none": "gelu_erf"}
 
+# The docstring of activations and that of derivatives, what differs between them, and arguments beside the operands.
+TEXTS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Forward(Protocol):
+    """An activation without options."""
+
+    def __call__(self, x: Operand) -> Result: ...
+
+
+class Backward(Protocol):
+    """The derivative of one."""
+
+    def __call__(self, grad_output: Operand, x: Operand) -> Result: ...
+
+
+def documented(function: F) -> F:
+    """Gives a function its docstring."""
+    name = function.__name__
+    activation = name.removesuffix("_backward")
+    row, derivative = TEXTS["rows"][activation], name != activation
+    given, found = row["examples"][derivative]
+    options = {key: TEXTS["options"][key] for key in inspect.signature(function).parameters if key in TEXTS["options"]}
+    values = {
+        **row,
+        "name": name,
+        "activation": activation,
+        "given": given,
+        "found": found,
+        "options": "".join(f"\n    {key}: {option['says']}" for key, option in options.items()),
+        "errors": "".join(f"\n    InvalidArgumentError: {text}" for text in {o["error"]: 0 for o in options.values()}),
+    }
+    function.__doc__ = "\n".join(TEXTS["derivative" if derivative else "activation"]).format(**values)
+    return function
+
 
 def _forward(name: str, x: Operand, kind: str | None = None, **attributes: float) -> Result:
     return evaluate(name, lambda r, x: r("activation", x, kind=kind or name, **attributes), floats(x, "x"))
+
+
+def _backward(
+    activation: str, grad_output: Operand, x: Operand, kind: str | None = None, **attributes: float
+) -> Result:
+    g, given = floats(grad_output, "grad_output"), floats(x, "x")
+    need_shape(f"{activation}_backward", "grad_output", g, given.shape)
+
+    def body(r: Any, g: Any, x: Any) -> Any:
+        (gradient,) = r.vjp("activation", g, x, kind=kind or activation, **attributes)
+        return r.like(gradient, x)
+
+    return evaluate(f"{activation}_backward", body, g, given, alike=2)
+
+
+def _pair(name: str) -> tuple[Forward, Backward]:
+    """An activation without options, and its derivative."""
+
+    def forward(x: Operand) -> Result:
+        return _forward(name, x)
+
+    def backward(grad_output: Operand, x: Operand) -> Result:
+        return _backward(name, grad_output, x)
+
+    forward.__name__ = forward.__qualname__ = name
+    backward.__name__ = backward.__qualname__ = f"{name}_backward"
+    return documented(forward), documented(backward)
+
+
+relu, relu_backward = _pair("relu")
+silu, silu_backward = _pair("silu")
+softplus, softplus_backward = _pair("softplus")
+sigmoid, sigmoid_backward = _pair("sigmoid")
+tanh, tanh_backward = _pair("tanh")
+quick_gelu, quick_gelu_backward = _pair("quick_gelu")
+gcu, gcu_backward = _pair("gcu")
 
 
 def gelu_kind(name: str, approximate: str) -> str:
@@ -30,228 +120,53 @@ def gelu_kind(name: str, approximate: str) -> str:
     return APPROXIMATIONS[one_of(name, "approximate", approximate, tuple(APPROXIMATIONS))]
 
 
-def relu(x: Operand) -> Result:
-    """Rectifier: `max(x, 0)`; NaN stays NaN.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-
-    Source: upstream's `functional.relu`; `torch.nn.functional.relu`.
-
-    Example:
-        >>> from grilly import functional
-        >>> functional.relu([-1.0, 2.0]).tolist()
-        [0.0, 2.0]
-    """
-    return _forward("relu", x)
-
-
+@documented
 def gelu(x: Operand, approximate: str = "tanh") -> Result:
-    """Gaussian error linear unit: `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`, or `x (1 + erf(x/sqrt 2)) / 2`.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-        approximate: `"tanh"`, the first formula, or `"none"`, the second; default `"tanh"`, upstream's.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-        InvalidArgumentError: Unknown approximation.
-
-    Source: upstream's `functional.gelu`; `torch.nn.functional.gelu`, whose default is `"none"`.
-
-    Example:
-        >>> from grilly import functional
-        >>> [round(y, 4) for y in functional.gelu([0.0, 1.0]).tolist()]
-        [0.0, 0.8412]
-    """
     return _forward("gelu", x, gelu_kind("gelu", approximate))
 
 
-def silu(x: Operand) -> Result:
-    """Sigmoid linear unit, or swish: `x sigmoid(x)`.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-
-    Source: upstream's `functional.silu`; `torch.nn.functional.silu`.
-
-    Example:
-        >>> from grilly import functional
-        >>> functional.silu([0.0, 100.0]).tolist()
-        [0.0, 100.0]
-    """
-    return _forward("silu", x)
+@documented
+def gelu_backward(grad_output: Operand, x: Operand, approximate: str = "tanh") -> Result:
+    return _backward("gelu", grad_output, x, gelu_kind("gelu_backward", approximate))
 
 
-def softplus(x: Operand) -> Result:
-    """`log(1 + exp(x))`, without overflow for large `x`.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-
-    Source: upstream's `functional.softplus`; `torch.nn.functional.softplus`.
-
-    Example:
-        >>> from grilly import functional
-        >>> functional.softplus([100.0]).tolist()
-        [100.0]
-    """
-    return _forward("softplus", x)
-
-
-def sigmoid(x: Operand) -> Result:
-    """Logistic function: `1 / (1 + exp(-x))`.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-
-    Source: `torch.nn.functional.sigmoid`.
-
-    Example:
-        >>> from grilly import functional
-        >>> functional.sigmoid([0.0]).tolist()
-        [0.5]
-    """
-    return _forward("sigmoid", x)
-
-
-def tanh(x: Operand) -> Result:
-    """Hyperbolic tangent.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-
-    Source: `torch.nn.functional.tanh`.
-
-    Example:
-        >>> from grilly import functional
-        >>> functional.tanh([0.0]).tolist()
-        [0.0]
-    """
-    return _forward("tanh", x)
-
-
+@documented
 def leaky_relu(x: Operand, negative_slope: float = 0.01) -> Result:
-    """Leaky rectifier: `x` where `x >= 0`, else `negative_slope x`.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-        negative_slope: Factor below 0; default 0.01.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-        InvalidArgumentError: A number that is not finite.
-
-    Source: `torch.nn.functional.leaky_relu`.
-
-    Example:
-        >>> from grilly import functional
-        >>> functional.leaky_relu([-4.0, 2.0], negative_slope=0.25).tolist()
-        [-1.0, 2.0]
-    """
     return _forward("leaky_relu", x, a=number("leaky_relu", "negative_slope", negative_slope))
 
 
-def quick_gelu(x: Operand) -> Result:
-    """Sigmoid approximation of `gelu`: `x sigmoid(1.702 x)`.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-
-    Source: `quick_gelu` of transformers, which CLIP uses.
-
-    Example:
-        >>> from grilly import functional
-        >>> functional.quick_gelu([0.0, 100.0]).tolist()
-        [0.0, 100.0]
-    """
-    return _forward("quick_gelu", x)
+@documented
+def leaky_relu_backward(grad_output: Operand, x: Operand, negative_slope: float = 0.01) -> Result:
+    slope = number("leaky_relu_backward", "negative_slope", negative_slope)
+    return _backward("leaky_relu", grad_output, x, a=slope)
 
 
-def gcu(x: Operand) -> Result:
-    """Growing cosine unit: `x cos(x)`.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-
-    Source: upstream's `Compute.fnn.activation_gcu`.
-
-    Example:
-        >>> from grilly import functional
-        >>> functional.gcu([0.0]).tolist()
-        [0.0]
-    """
-    return _forward("gcu", x)
-
-
+@documented
 def roswish(x: Operand, alpha: float = 1.0, beta: float = 1.0) -> Result:
-    """Rotated swish: `(x + alpha) sigmoid(beta x) - alpha / 2`.
-
-    Args:
-        x: Any shape; float16 stays float16, other numbers become float32.
-        alpha: Shift; default 1.0.
-        beta: Steepness; default 1.0.
-
-    Returns:
-        The same shape.
-
-    Raises:
-        InvalidTypeError: Not numbers.
-        InvalidArgumentError: A number that is not finite.
-
-    Source: upstream's `Compute.fnn.activation_roswish`.
-
-    Example:
-        >>> from grilly import functional
-        >>> functional.roswish([0.0]).tolist()
-        [0.0]
-    """
     return _forward("roswish", x, a=number("roswish", "alpha", alpha), b=number("roswish", "beta", beta))
+
+
+@documented
+def roswish_backward(grad_output: Operand, x: Operand, alpha: float = 1.0, beta: float = 1.0) -> Result:
+    a, b = number("roswish_backward", "alpha", alpha), number("roswish_backward", "beta", beta)
+    return _backward("roswish", grad_output, x, a=a, b=b)
+
+
+def roswish_numbers_backward(grad_output: Operand, x: Operand, alpha: float, beta: float) -> tuple[Result, Result]:
+    """The gradients of alpha and beta of `roswish`, `(1,)` each: the sums of `g (s - 1/2)` and of
+    `g (x + alpha) x s (1 - s)`, where `s = sigmoid(beta x)`."""
+    g, given = floats(grad_output, "grad_output"), floats(x, "x")
+    need_shape("roswish_backward", "grad_output", g, given.shape)
+    rows = [math.prod(given.shape), 1]
+
+    def body(r: Any, g: Any, x: Any) -> Any:
+        g, x = r.wide(g).reshape(rows), r.wide(x).reshape(rows)
+        steep = r("binary", x, r.constant(beta), kind="multiply")
+        above = r("binary", r("activation", steep, kind="sigmoid"), r.constant(0.5), kind="subtract")
+        shifted = r("binary", g, r("binary", x, r.constant(alpha), kind="add"), kind="multiply")
+        (slope,) = r.vjp("activation", shifted, steep, kind="sigmoid")
+        products = r("binary", g, above, kind="multiply"), r("binary", slope, x, kind="multiply")
+        return tuple(r("reduce", product, axis=0, kind="sum") for product in products)
+
+    found: tuple[Result, Result] = evaluate("roswish_backward", body, g, given, alike=2)
+    return found

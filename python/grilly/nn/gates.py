@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grilly import functional
-from grilly.functional.activation_gradients import roswish_numbers_backward
+from grilly.functional.activations import roswish_numbers_backward
 from grilly.functional.dispatch import Operand, Result
 from grilly.nn.module import Module
 from grilly.nn.parameter import Parameter

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from grilly.functional.activation_gradients import (
+from grilly.functional.activations import gelu as gelu_forward
+from grilly.functional.activations import (
     gelu_backward,
     leaky_relu_backward,
     relu_backward,
     sigmoid_backward,
     tanh_backward,
 )
-from grilly.functional.activation_gradients import silu_backward as swish_backward
-from grilly.functional.activations import gelu as gelu_forward
 from grilly.functional.activations import leaky_relu as leaky_relu_forward
 from grilly.functional.activations import relu as relu_forward
 from grilly.functional.activations import sigmoid as sigmoid_forward
 from grilly.functional.activations import silu as swish_forward
+from grilly.functional.activations import silu_backward as swish_backward
 from grilly.functional.activations import tanh as tanh_forward
 from grilly.functional.checks import flag, fraction
 from grilly.functional.dispatch import Operand, Result, evaluate, floats
