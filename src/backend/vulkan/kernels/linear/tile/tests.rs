@@ -1,0 +1,88 @@
+use super::*;
+use crate::backend::vulkan::generated::{
+    layer_norm_linear_matrix as folded, linear, linear_matrix, matmul_matrix, quantized_linear_matrix,
+};
+use crate::backend::vulkan::kernel::Specialization;
+use crate::backend::vulkan::shared_bytes;
+
+fn declared<C: Specialization + From<Tile>>(tile: Tile) -> u32 {
+    let variant = &C::KERNEL.variants[0];
+    shared_bytes(variant, &C::from(tile).values(variant))
+}
+
+#[test]
+fn a_tile_of_shared_memory_needs_what_its_shader_declares_and_fits_the_device() {
+    for shared_memory in [32 << 10, 48 << 10] {
+        let able = Capabilities { shared_memory, ..Capabilities::floor() };
+        for (n, k) in [(768, 384), (64, 384), (768, 48), (768, 100)] {
+            let tile = Tile::shared(n, k, &able);
+            let declared = declared::<linear::Constants>(tile);
+            assert_eq!(tile.shared_bytes(), declared, "{tile:?}");
+            assert!(declared <= shared_memory, "{tile:?} in {shared_memory}");
+            let steps = if n == 768 && shared_memory < 40 << 10 { 16 } else { 32 };
+            let expected = if k == 384 { (steps, true) } else { (16, k == 48) };
+            assert_eq!((tile.tile_k, tile.whole), expected, "{n} {k} {shared_memory}");
+        }
+    }
+}
+
+#[test]
+fn a_tile_of_either_layout_fits_the_device() {
+    for shared_memory in [32 << 10, 48 << 10] {
+        let able = Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
+        for (rows, n, k) in [(16384, 3072, 768), (9, 64, 96), (3072, 768, 16384), (16384, 64, 40)] {
+            let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = Tile::of_matrices(rows, n, k, &able);
+            for (a_load, b_load) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+                let wide = false;
+                let of = matmul_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, wide, a_load, b_load };
+                let variant = &matmul_matrix::KERNEL.variants[0];
+                assert!(shared_bytes(variant, &of.values(variant)) <= shared_memory, "{tile_m} {a_load} {b_load}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tile_of_integers_needs_what_its_shader_declares_and_fits_the_device() {
+    let able = |shared_memory| Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
+    let sizes = |limit: u32, rows: Dim, k: u32| {
+        let tile = Tile::of_integers(rows, 1024, k, &able(limit));
+        let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
+        let of = quantized_linear_matrix::Constants {
+            tile_m,
+            tile_n,
+            tile_k,
+            whole,
+            subgroups,
+            pairs: true,
+            ..Default::default()
+        };
+        let variant = &quantized_linear_matrix::KERNEL.variants[0];
+        let declared = shared_bytes(variant, &of.values(variant));
+        assert_eq!(tile.of_integers_bytes(), declared, "{tile:?}");
+        assert!(declared <= limit, "{tile:?} in {limit}");
+        (tile_m, tile_n, tile_k, whole)
+    };
+    assert_eq!(sizes(48 << 10, Dim::Tokens, 768), (192, 128, 128, true));
+    assert_eq!(sizes(32 << 10, Dim::Fixed(16384), 96), (128, 128, 64, false));
+    assert_eq!(sizes(48 << 10, Dim::Fixed(8), 384), (64, 64, 128, true));
+}
+
+#[test]
+fn a_tile_on_matrix_cores_needs_what_its_shader_declares_and_fits_the_device() {
+    let able = |shared_memory| Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
+    for limit in [32 << 10, 48 << 10, 64 << 10] {
+        for (rows, k) in [(Dim::Tokens, 768), (Dim::Fixed(8192), 96), (Dim::Fixed(9), 48), (Dim::Fixed(9), 16)] {
+            let tile = Tile::on_matrix_cores(rows, 1024, k, &able(limit));
+            let declared_plain = declared::<linear_matrix::Constants>(tile);
+            let most = declared::<folded::Constants>(tile);
+            assert_eq!(tile.matrix_bytes(), most, "{tile:?}");
+            assert!(declared_plain < most && most <= limit && k.is_multiple_of(tile.tile_k), "{tile:?} in {limit}");
+        }
+    }
+    let sizes = |tile: Tile| (tile.tile_m, tile.tile_n, tile.tile_k, tile.subgroups);
+    let large = |limit| sizes(Tile::on_matrix_cores(Dim::Tokens, 1024, 768, &able(limit)));
+    assert_eq!((large(48 << 10), large(32 << 10)), ((192, 128, 64, 8), (192, 128, 32, 8)));
+    let few = Tile::on_matrix_cores(Dim::Fixed(8), 384, 384, &able(48 << 10));
+    assert_eq!(sizes(few), (64, 64, 64, 8));
+}
