@@ -8,6 +8,7 @@ mod other_products;
 mod plan;
 pub mod shaders;
 mod slices;
+mod uses;
 mod weights;
 mod wide;
 

@@ -1,9 +1,9 @@
 //! A graph of operations over inputs and weights, in the order in which they were added.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::dtype::DType;
-use crate::ops::{Cast, Counts, Dim, Op, Shape, Work};
+use crate::ops::{Cast, Counts, Dim, Op, Shape};
 use crate::tensor::Part;
 use crate::{Error, Result};
 
@@ -270,108 +270,5 @@ impl Graph {
     pub fn view(&mut self, name: &str, of: ValueId, shape: Shape) -> ValueId {
         let dtype = self.value(of).dtype;
         self.push(Value { name: name.to_owned(), shape, dtype, source: Source::View(of) })
-    }
-
-    /// The value of which another has all elements: the source of a view, the operand that an update overwrote, or itself.
-    pub fn viewed(&self, id: ValueId) -> ValueId {
-        match self.value(id).source {
-            Source::View(of) | Source::Update(of) => self.viewed(of),
-            _ => id,
-        }
-    }
-
-    /// The value that owns the memory of another: as [`Graph::viewed`], and of a slice that of the whole.
-    pub fn owner(&self, id: ValueId) -> ValueId {
-        match self.value(id).source {
-            Source::View(of) | Source::Update(of) | Source::Slice(of, _) => self.owner(of),
-            _ => id,
-        }
-    }
-
-    /// The source of a view; any other value itself.
-    pub(super) fn seen(&self, id: ValueId) -> ValueId {
-        match self.value(id).source {
-            Source::View(of) => self.seen(of),
-            _ => id,
-        }
-    }
-
-    /// The node that computes a value, and the index of the value among the node's results.
-    pub fn producer(&self, id: ValueId) -> Option<(usize, usize)> {
-        let id = self.seen(id);
-        let place = |node: &Node| node.results.iter().position(|result| *result == id);
-        self.nodes.iter().enumerate().find_map(|(index, node)| Some((index, place(node)?)))
-    }
-
-    /// The number of reads by nodes, of the value, of a view or of a part of it, plus one if it is an output or itself a
-    /// part of a value. A value that is computed again is read by the readers of both, but for those that are there twice:
-    /// what is fused does not depend on what is computed again.
-    pub fn uses(&self, id: ValueId) -> usize {
-        let first = |id: ValueId| {
-            let own = self.owner(id);
-            self.again.get(&own).copied().unwrap_or(own)
-        };
-        let own = first(id);
-        let once = |node: &&Node| !node.results.iter().any(|id| self.again.contains_key(id));
-        let read = self.nodes.iter().filter(once).flat_map(|n| &n.operands).filter(|v| first(**v) == own).count();
-        let is_part = self.owner(id) != self.viewed(id);
-        read + usize::from(is_part || self.outputs.iter().any(|v| first(*v) == own))
-    }
-
-    /// The last step that computes or reads each value or a view of it; `usize::MAX` for outputs, which outlive all
-    /// steps.
-    pub fn last_uses(&self) -> Vec<usize> {
-        let mut last = vec![0; self.values.len()];
-        for (step, node) in self.nodes.iter().enumerate() {
-            for value in node.operands.iter().chain(&node.results) {
-                last[self.owner(*value).0] = step;
-            }
-        }
-        for output in &self.outputs {
-            last[self.owner(*output).0] = usize::MAX;
-        }
-        last
-    }
-
-    /// For each node, whether these values depend on it.
-    pub(crate) fn needed_for<'a>(&self, values: impl Iterator<Item = &'a ValueId>) -> Vec<bool> {
-        let mut needed: HashSet<ValueId> = values.map(|id| self.owner(*id)).collect();
-        let mut steps = vec![false; self.nodes.len()];
-        for (step, node) in self.nodes.iter().enumerate().rev() {
-            if node.results.iter().any(|id| needed.contains(&self.owner(*id))) {
-                steps[step] = true;
-                needed.extend(node.operands.iter().map(|id| self.owner(*id)));
-            }
-        }
-        steps
-    }
-
-    /// Drops the nodes that neither an output nor a state needs.
-    pub(super) fn drop_unneeded(&mut self) {
-        let mut needed = self.needed_for(self.outputs.iter().chain(&self.states)).into_iter();
-        self.nodes.retain(|_| needed.next().unwrap_or(true));
-    }
-
-    /// Whether all texts of a run must have the same length.
-    pub fn needs_one_length(&self) -> bool {
-        !self.lengths.is_empty()
-    }
-
-    /// Floating-point operations of a batch.
-    pub fn flops(&self, counts: Counts) -> u64 {
-        self.nodes.iter().map(|node| node.op.flops(&self.shapes(&node.operands), counts)).sum()
-    }
-
-    /// Flops of a node, and the bytes of its operands and results, each read or written once, and of its scratch
-    /// memory, written and read once.
-    pub fn work(&self, node: &Node, counts: Counts) -> Work {
-        let shapes = self.shapes(&node.operands);
-        let mut values = [&node.operands[..], &node.results].concat();
-        // A value that is an operand twice is read once.
-        values.sort();
-        values.dedup();
-        let bytes = |id: &ValueId| self.value(*id).bytes(counts) as u64;
-        let moved = values.iter().map(bytes).sum::<u64>() + 2 * node.scratch.iter().map(bytes).sum::<u64>();
-        Work { flops: node.op.flops(&shapes, counts), bytes: moved }
     }
 }

@@ -1,18 +1,22 @@
 //! A logical device with its queue, its allocator and the single timeline that counts its submissions.
 
+mod create;
+mod end;
+
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ash::{ext, khr, vk};
+use ash::{ext, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use gpu_allocator::{AllocationSizes, AllocatorDebugSettings};
 
-use super::bfloat16::{BFLOAT16, Bfloat16Features};
+pub use end::close_all;
+
 use super::{Instance, Physical, Recording, lock};
 use crate::backend::faults::{Fault, strikes};
-use crate::backend::vulkan::{Capabilities, Feature};
+use crate::backend::vulkan::Capabilities;
 use crate::stats::COUNTERS;
 use crate::{Error, Result, exit};
 
@@ -59,7 +63,7 @@ impl Device {
     pub fn open(instance: &Arc<Instance>, physical: &Physical, cached: &[u8]) -> Result<Arc<Self>> {
         let name = &physical.capabilities.name;
         let failed = |call: &str, cause: vk::Result| failure(name, call, cause);
-        let handle = create(instance, physical).map_err(|cause| failed("vkCreateDevice", cause))?;
+        let handle = create::create(instance, physical).map_err(|cause| failed("vkCreateDevice", cause))?;
         // SAFETY: the family was enumerated from this device and one queue of it was created.
         let queue = unsafe { handle.get_device_queue(physical.queue_family, 0) };
         let mut kind =
@@ -281,76 +285,6 @@ impl Device {
     pub fn pretend_forked(&self, forked: bool) {
         self.process.store(if forked { 0 } else { crate::process::id() }, SeqCst);
     }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let last = lock(&self.queue).last;
-        if !self.settle(last) {
-            // Dropping the allocator would free memory, so it is leaked, too.
-            std::mem::forget(lock(&self.allocator).take());
-            return;
-        }
-        *lock(&self.allocator) = None;
-        // SAFETY: every object created from the device holds an `Arc` of it, so none is left, and nothing is running.
-        unsafe {
-            self.handle.destroy_pipeline_cache(self.pipeline_cache, None);
-            self.handle.destroy_semaphore(self.timeline, None);
-            self.handle.destroy_device(None);
-        }
-    }
-}
-
-/// Ends every wait of the process with `Interrupted`, then waits until the devices are idle or `deadline` has passed.
-/// Returns whether they are idle.
-pub fn close_all(devices: &[Arc<Device>], deadline: Instant) -> bool {
-    exit::begin();
-    let mut idle = true;
-    for device in devices.iter().filter(|d| !d.forked()) {
-        let last = lock(&device.queue).last;
-        let done = device.wait_for(last, deadline.saturating_duration_since(Instant::now()));
-        idle &= matches!(done, Ok(true) | Err(Error::DeviceLost { .. }));
-    }
-    idle
-}
-
-fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, vk::Result> {
-    let has = |feature: Feature| physical.capabilities.has(feature);
-    let priorities = [1.0];
-    let queues =
-        [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&priorities)];
-    let extensions: Vec<_> = physical.extensions.iter().map(|name| name.as_ptr()).collect();
-    let matrices = physical.extensions.contains(&khr::cooperative_matrix::NAME);
-    let mut f11 = vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(has(Feature::Storage16));
-    let mut f12 = vk::PhysicalDeviceVulkan12Features::default()
-        .timeline_semaphore(true)
-        .shader_float16(has(Feature::Float16))
-        .shader_int8(has(Feature::Int8))
-        .storage_buffer8_bit_access(has(Feature::Storage8))
-        .buffer_device_address(has(Feature::BufferDeviceAddress))
-        .vulkan_memory_model(matrices)
-        .vulkan_memory_model_device_scope(matrices);
-    let mut f13 = vk::PhysicalDeviceVulkan13Features::default()
-        .synchronization2(true)
-        .maintenance4(true)
-        .shader_integer_dot_product(has(Feature::IntegerDotProduct));
-    let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
-    let mut bfloat16 = Bfloat16Features { numbers: vk::TRUE, matrices: vk::TRUE, ..Bfloat16Features::default() };
-    let mut info = vk::DeviceCreateInfo::default()
-        .queue_create_infos(&queues)
-        .enabled_extension_names(&extensions)
-        .push_next(&mut f11)
-        .push_next(&mut f12)
-        .push_next(&mut f13);
-    if matrices {
-        info = info.push_next(&mut matrix);
-    }
-    if physical.extensions.contains(&BFLOAT16) {
-        info = info.push_next(&mut bfloat16);
-    }
-    // SAFETY: the device belongs to the instance; extensions and features are those it was found to support, and every
-    // pointer of `info` outlives the call.
-    unsafe { instance.handle.create_device(physical.handle, &info, None) }
 }
 
 fn failure(device: &str, call: &str, cause: vk::Result) -> Error {

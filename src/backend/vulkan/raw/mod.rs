@@ -7,6 +7,7 @@
 
 mod bfloat16;
 mod buffer;
+mod command;
 mod device;
 mod instance;
 mod leave;
@@ -17,6 +18,7 @@ mod recording;
 pub mod spirv_tools;
 
 pub(super) use buffer::{Buffer, Kind, Slice};
+pub(super) use command::{Command, Grid, Launch, Timing};
 pub(super) use device::{Device, Ticket, close_all};
 pub(super) use instance::Instance;
 pub(super) use leave::skip_exit_handlers;
@@ -25,6 +27,6 @@ pub(super) use messages::STOPS;
 pub use messages::validation_messages;
 pub(super) use pipeline::Pipeline;
 pub(super) use query::Physical;
-pub(super) use recording::{Command, Grid, Launch, Recording, Timing};
+pub(super) use recording::Recording;
 
 use super::lock;
