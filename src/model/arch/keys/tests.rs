@@ -113,11 +113,10 @@ fn a_key_is_honoured_refused_or_left_out() {
 }
 
 #[test]
-fn nearly_is_two_letters_and_one_in_short_names() {
+fn keys_that_are_nearly_read_are_told_from_notes() {
     let known = ["hidden_size", "dim", "n_heads"];
     assert_eq!(
-        misspelt(&["hiden_sise", "dims", "dog", "n_head", "hidden_sixes", "hidden_size"], &known),
-        [("hiden_sise", "hidden_size"), ("dims", "dim"), ("n_head", "n_heads"), ("hidden_sixes", "hidden_size"),]
+        misspelt(&["hiden_sise", "dims", "dog", "n_head", "_dim", "hidden_size"], &known),
+        [("hiden_sise", "hidden_size"), ("dims", "dim"), ("n_head", "n_heads")]
     );
-    assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("ab", "ab")), (3, 2, 0));
 }
