@@ -164,7 +164,8 @@ def changes(form: str, folder: Path) -> list[tuple[str, object]]:
     marks = {*TABLE["all"]["marks"], *TABLE[form].get("marks", ())}
     for key in sorted(keys - marks - {"dtype", "torch_dtype"}):
         value = config.get(key, defaults.get(key))
-        yield from ((key, other) for other in others(key, value) if other != value)
+        null = [None] if key == "is_causal" else []
+        yield from ((key, other) for other in [*others(key, value), *null] if other != value or null)
 
 
 def test_each_value_changes_numbers_as_the_references_or_is_refused(folder, form):

@@ -78,7 +78,7 @@ pub(super) fn read_as<'a>(
         spec.embedding_norm = None;
         spec.norm = NormKind::Rms;
         spec.gated = true;
-        spec.causal = fields.flag_or("is_causal", true);
+        spec.causal = config::causal(fields);
         spec.final_norm = Some("norm".into());
         spec.layers = (0..spec.layers.len()).map(layer).collect();
         own(fields, spec);
