@@ -201,6 +201,16 @@ def test_each_value_changes_numbers_as_the_references_or_is_refused(folder, form
     assert compared
 
 
+def test_kinds_of_layers_make_mistral_another_form(tmp_path):
+    """transformers reads it as Ministral, some layers of which have no window."""
+    folder = build("mistral", tmp_path)
+    plain = ours(folder)
+    change_json(folder / "config.json", layer_types=["full_attention", "sliding_attention"], sliding_window=3)
+    theirs = Theirs(folder)
+    assert type(theirs.model[0].model).__name__ == "MinistralModel"
+    assert error(ours(folder), theirs.encode(folder)) < SAME < error(ours(folder), plain)
+
+
 @pytest.mark.parametrize(
     "code", ["modeling_qwen.Qwen2Model", "Alibaba-NLP/gte-Qwen2-7B-instruct--modeling_qwen.Qwen2Model"]
 )

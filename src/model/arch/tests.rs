@@ -140,6 +140,7 @@ fn llama_and_its_kin_have_groups_of_heads_and_windows() {
         ("mistral", json!({"sliding_window": null}), [0, 0]),
         ("mistral", json!({"sliding_window": 8}), [7, 7]),
         ("mistral", json!({"sliding_window": 8, "is_causal": false}), [8, 8]),
+        ("mistral", json!({"layer_types": ["full_attention", "sliding_attention"]}), [0, 4095]),
         ("qwen2", json!({"sliding_window": 8}), [0, 0]),
         ("qwen2", json!({"sliding_window": 8, "use_sliding_window": true, "max_window_layers": 1}), [0, 7]),
         (
