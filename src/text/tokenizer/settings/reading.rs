@@ -11,8 +11,11 @@ use super::super::special::{Added, ROLES};
 use super::{ADDITIONAL, CHAT, EXTRA, Settings, content_of, is_other_role};
 use crate::{Error, Result};
 
+/// Whether a value of a setting counts.
+type Asks = fn(&Value) -> bool;
+
 /// Settings by which the reference makes another tokenizer of the files, the values that do, and why they are refused.
-const OTHER_TOKENIZERS: &[(&str, fn(&Value) -> bool, &str)] = &[
+const OTHER_TOKENIZERS: &[(&str, Asks, &str)] = &[
     ("init_inputs", asks, "arguments without names are not known: leave them out"),
     ("tokenizer_truncation", asks, "truncation_side and model_max_length are read: set these"),
     ("tokenizer_padding", asks, "padding_side and pad_token are read: set these"),
