@@ -18,7 +18,7 @@ use crate::model::dtype::{DTypeChoice, Sources};
 use crate::model::encoder::After;
 use crate::model::heads::{Class, First, Head};
 use crate::model::routes::{Listing, Row};
-use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Positions, Table};
+use crate::model::spec::{EncoderSpec, NameRules, Table};
 use crate::model::weights::Weights;
 use crate::model::{config, encoder, foreign, heads, registry, shaders};
 use crate::settings::Settings;
@@ -252,9 +252,7 @@ fn chat(sentence: &SentenceConfig, tokenizer: &Tokenizer, transformer: &Path) ->
 
 /// Refuses padding at the start of texts where positions count it: the reference's numbers then depend on the batch.
 fn check_padding(spec: &EncoderSpec, tokenizer: &Tokenizer) -> Result<()> {
-    if tokenizer.padding_side() == Side::Right
-        || !matches!(spec.positions, Positions::Learned { rows: PositionRows::Counted, .. })
-    {
+    if tokenizer.padding_side() == Side::Right || !spec.positions.count_padding() {
         return Ok(());
     }
     let reason = "the model counts positions from the start of a padded row, so that its numbers would depend on the other \

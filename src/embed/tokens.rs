@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::EmbeddingModel;
 use super::encode::{Call, Given};
-use crate::model::spec::{PositionRows, Positions};
 use crate::text::tokenizer::{self, Encodings, Side, Tokenizer, Tokens, Wanted};
 use crate::{Error, Result};
 
@@ -54,11 +53,7 @@ impl EmbeddingModel {
 
     /// Whether padding before a text would change its positions in the reference, which counts from the start of a row.
     pub fn counts_positions(&self) -> bool {
-        let counted = |model: &EmbeddingModel| match &model.spec.positions {
-            Positions::Learned { rows, .. } => !matches!(rows, PositionRows::AfterPadding { .. }),
-            Positions::None { .. } => false,
-        };
-        self.all().any(counted)
+        self.all().any(|model| model.spec.positions.count_padding())
     }
 
     /// Changes the end at which long texts are truncated, of all routes.

@@ -139,8 +139,8 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
     Ok(())
 }
 
-/// `model_max_length` of the tokenizer, or else its older name, unless it is the huge number that means no limit; at most the
-/// model's `max_position_embeddings`, as in the reference.
+/// `model_max_length` of the tokenizer, or else its older name, unless it is null or the huge number that means no limit; at most
+/// the model's `max_position_embeddings`, as in the reference.
 fn tokenizer_limit(transformer: &Path, arguments: &Arguments, config: &Map<String, Value>) -> Result<Option<usize>> {
     let path = transformer.join("tokenizer_config.json");
     let mut values = if path.exists() { read_json(&path)? } else { Map::new() };
@@ -152,7 +152,8 @@ fn tokenizer_limit(transformer: &Path, arguments: &Arguments, config: &Map<Strin
 }
 
 fn limit(fields: &mut Fields<'_>) -> Option<usize> {
-    let key = if fields.get("model_max_length").is_some() { "model_max_length" } else { "max_len" };
+    let current = fields.is_null("model_max_length") || fields.get("model_max_length").is_some();
+    let key = if current { "model_max_length" } else { "max_len" };
     let stated = fields.get(key).and_then(Value::as_f64);
     let endless = stated.is_some_and(|limit| limit > LONGEST_TEXT as f64);
     if endless { None } else { fields.optional_size(key, 1..=LONGEST_TEXT) }

@@ -15,6 +15,7 @@ pub mod fields;
 pub mod foreign;
 pub mod heads;
 pub mod mixture;
+pub mod nearest;
 pub mod products;
 pub mod registry;
 pub mod relative_biases;

@@ -40,6 +40,7 @@ MODULES = [
     "sparse_weights",
     "tensors",
     "testing",
+    "token_features",
     "token_limits",
     "token_texts",
     "tokenizer",

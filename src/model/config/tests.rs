@@ -90,6 +90,13 @@ fn limits_have_an_order() {
     assert_eq!(limit(&[positions, (TRANSFORMER, json!({"max_seq_length": 40}))]), Some(40));
     let unlimited = json!(r#"{"model_max_length": 1000000000000000019884624838656}"#);
     assert_eq!(limit(&[("tokenizer_config.json", unlimited)]), None);
+    for (stated, expected) in [
+        (json!({"max_len": 7}), Some(7)),
+        (json!({"max_len": 7, "model_max_length": 9}), Some(9)),
+        (json!({"max_len": 7, "model_max_length": null}), None),
+    ] {
+        assert_eq!(limit(&[("tokenizer_config.json", stated)]), expected);
+    }
     // An empty file counts as missing; the next name is tried.
     let older = ("sentence_roberta_config.json", json!({"max_seq_length": 77}));
     assert_eq!(limit(&[(TRANSFORMER, json!({})), older, tokenizer]), Some(77));

@@ -133,7 +133,7 @@ pub fn read_listed(folder: &Path, class: Class, rows: &[Row], config: &Map<Strin
 /// Pooling of a bare transformer: of the last token after a causal language model, otherwise the mean.
 fn usual_pooling(config: &Map<String, Value>) -> PoolMode {
     let class = config.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
-    match config.get("is_causal") != Some(&Value::Bool(false))
+    match !matches!(config.get("is_causal"), Some(Value::Null | Value::Bool(false)))
         && class.is_some_and(|class| class.ends_with("ForCausalLM"))
     {
         true => PoolMode::LastToken,
