@@ -7,6 +7,7 @@ mod encode;
 mod export;
 mod integers;
 mod load;
+mod options;
 mod parts;
 mod run;
 mod stages;
@@ -18,92 +19,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, RwLock};
 
 use ndarray::Array2;
+use serde_json::{Map, Value, json};
 
 use crate::backend::BackendKind;
 use crate::dtype::DType;
-use crate::graph::shaders::Float32Products;
-use crate::model::arguments::Arguments;
+use crate::model::class::Class;
 use crate::model::config::SentenceConfig;
-use crate::model::dtype::DTypeChoice;
-use crate::model::heads::{Class, Modules};
+use crate::model::heads::Modules;
 use crate::model::routes::{Listing, Row};
 use crate::model::spec::EncoderSpec;
 use crate::model::task_head::TaskHead;
-use crate::ops::{Levels, PoolMode};
 use crate::text::chat::Chat;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
-pub use decode::DecodeOptions;
 #[cfg(feature = "vulkan")]
 pub use export::ExportOptions;
 pub use integers::IntegerProduct;
+pub use options::{DecodeOptions, EncodeOptions, LoadOptions, read_options};
 use stages::{Runner, Source};
-
-/// Options of loading a model.
-#[derive(Debug, Clone)]
-pub struct LoadOptions {
-    /// `"vulkan"`, `"vulkan:N"` or `"cpu"`.
-    pub device: String,
-    /// The type to which weights are rounded, and in which a device stores the encoder's numbers; the CPU stores
-    /// float32 in place of floating-point types.
-    pub dtype: DTypeChoice,
-    /// Maximum tokens of a text; `None` for the model's own limit. A value above the limit of the position table is
-    /// reduced to that limit with a warning.
-    pub max_seq_length: Option<usize>,
-    /// CPU threads; `None` for all that the process may use.
-    pub num_threads: Option<usize>,
-    /// Maximum bytes of device memory, for the weights of one task.
-    pub memory_limit: Option<u64>,
-    /// The task whose adapter encodes texts without a task; `None` for the model's own.
-    pub default_task: Option<String>,
-    /// What is computed.
-    pub class: Class,
-    /// How float32 products run on a GPU with matrix cores; `None` for the process' choice.
-    pub float32_products: Option<Float32Products>,
-    /// Keyword arguments for the readers of the model's files.
-    pub arguments: Arguments,
-    /// Integers to which the matrices of the layers' products are rounded, where the model does not say so itself.
-    pub rounded_products: Option<Levels>,
-    /// What Pooling modules compute in place of their own modes; not empty.
-    pub pooling: Option<Vec<PoolMode>>,
-}
-
-impl Default for LoadOptions {
-    fn default() -> Self {
-        LoadOptions {
-            device: "vulkan".into(),
-            dtype: DTypeChoice::Given(DType::F32),
-            max_seq_length: None,
-            num_threads: None,
-            memory_limit: None,
-            default_task: None,
-            class: Class::default(),
-            float32_products: None,
-            arguments: Arguments::default(),
-            rounded_products: None,
-            pooling: None,
-        }
-    }
-}
-
-/// Options of encoding texts.
-#[derive(Debug, Clone)]
-pub struct EncodeOptions {
-    /// Prefix of every text.
-    pub prompt: String,
-    /// The task that chooses among the routes of a Router and among adapters; without effect in other models.
-    pub task: Option<String>,
-    /// Maximum texts per batch.
-    pub batch_size: usize,
-    /// Whether to return the tokens' vectors too.
-    pub tokens: bool,
-}
-
-impl Default for EncodeOptions {
-    fn default() -> Self {
-        EncodeOptions { prompt: String::new(), task: None, batch_size: 32, tokens: false }
-    }
-}
 
 /// The result of [`EmbeddingModel::encode`] and [`EmbeddingModel::encode_pairs`], in the order of the texts.
 #[derive(Debug, Clone, Default)]
@@ -130,6 +63,7 @@ pub struct Encoded {
 /// ```
 pub struct EmbeddingModel {
     folder: PathBuf,
+    class: &'static Class,
     config_json: String,
     model_type: String,
     sentence: SentenceConfig,
@@ -214,9 +148,25 @@ impl EmbeddingModel {
         &self.model_type
     }
 
-    /// Prompts, limits and similarity as the folder configures them.
-    pub fn sentence_config(&self) -> &SentenceConfig {
-        &self.sentence
+    /// What the folder configures: prompts as pairs of name and text, in its order, the name of the default one, the similarity,
+    /// and each setting of the class; null for what it does not state.
+    pub fn settings(&self) -> Map<String, Value> {
+        let SentenceConfig { prompts, default_prompt_name, similarity_fn_name, settings, .. } = &self.sentence;
+        let common = [
+            ("prompts", json!(prompts)),
+            ("default_prompt_name", json!(default_prompt_name)),
+            ("similarity_fn_name", json!(similarity_fn_name)),
+        ];
+        let own = self.class.settings.iter().map(|(key, _)| (*key, json!(settings.get(*key))));
+        common.into_iter().chain(own).map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// Checks that the model can be used.
+    ///
+    /// # Errors
+    /// `Unusable` after `close` or a fork.
+    pub fn require_open(&self) -> Result<()> {
+        self.runner().map(drop)
     }
 
     /// Frees the device memory; later calls fail with `Unusable`.

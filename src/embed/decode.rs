@@ -9,29 +9,12 @@ use super::load::with_remedy;
 use super::parts::{Parts, cut};
 use super::run::Work;
 use super::stages::Stage;
-use super::{EmbeddingModel, Encoded};
+use super::{DecodeOptions, EmbeddingModel, Encoded};
 use crate::model::arch::ARCHITECTURES;
 use crate::model::decoder::Decoder;
 use crate::model::encoder::{build_decoder, needed};
 use crate::text::tokenizer::Tokens;
 use crate::{Error, Result};
-
-/// Options of decoding.
-#[derive(Debug, Clone)]
-pub struct DecodeOptions {
-    /// Prefix of every text that is encoded.
-    pub prompt: String,
-    /// Maximum pairs per batch.
-    pub batch_size: usize,
-    /// Whether the decoder reads the start token and all tokens but the last, instead of the tokens as they are.
-    pub shift_right: bool,
-}
-
-impl Default for DecodeOptions {
-    fn default() -> Self {
-        DecodeOptions { prompt: String::new(), batch_size: 32, shift_right: true }
-    }
-}
 
 impl EmbeddingModel {
     /// The decoder's last hidden state of each pair, `[tokens, hidden]`: the encoder reads `texts[i]`, the decoder

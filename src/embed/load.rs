@@ -16,11 +16,11 @@ use crate::model::arguments::Arguments;
 use crate::model::config::{Messages, SentenceConfig};
 use crate::model::dtype::{DTypeChoice, Sources};
 use crate::model::encoder::After;
-use crate::model::heads::{Class, First, Head};
+use crate::model::heads::{First, Head};
 use crate::model::routes::{Listing, Row};
 use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Positions, Table};
 use crate::model::weights::Weights;
-use crate::model::{config, encoder, foreign, heads, registry, shaders};
+use crate::model::{class, config, encoder, foreign, heads, registry, shaders};
 use crate::settings::Settings;
 use crate::text::chat::Chat;
 use crate::text::tokenizer::{Side, Tokenizer};
@@ -43,7 +43,7 @@ impl EmbeddingModel {
             runner: Arc::default(),
             places: 0,
         };
-        let listing = heads::read_listing(folder, options.class)?;
+        let listing = class::read_listing(folder, options.class)?;
         let choices = listing.as_ref().map_or_else(|| Ok(vec![Vec::new()]), Listing::choices)?;
         let mut models = choices.into_iter().map(|rows| loading.model(rows)).collect::<Result<Vec<_>>>()?;
         if options.default_task.is_some() && models.iter().all(|model| model.spec.adapters.is_none()) {
@@ -88,8 +88,8 @@ impl Loading<'_> {
         let absent = Map::new();
         let config = found.as_ref().unwrap_or(&absent);
         let mut modules = match rows.is_empty() {
-            true => heads::read_bare(folder, options.class, config)?,
-            false => heads::read_listed(folder, options.class, &rows, config)?,
+            true => class::read_bare(folder, options.class, config)?,
+            false => class::read_listed(folder, options.class, &rows, config)?,
         };
         if let (Some(chosen), First::Transformer) = (&options.pooling, modules.first) {
             modules.pool(chosen);
@@ -141,13 +141,16 @@ impl Loading<'_> {
         }
         let settings_folder = modules.listed.then_some(transformer.as_path());
         let sources = Sources { settings: settings_folder, config: &config, path: &config_path, weights: &weights };
-        let choice = options.dtype.of_model(spec.integers);
+        let choice = options.dtype_choice().of_model(spec.integers);
         weights.rounded = sources.dtype(choice)?;
-        if sentence.keeps_float32 && options.class == Class::CrossEncoder && weights.rounded != DType::F32 {
-            let what = format!("keep_in_fp32_modules of {} in {}", folder.display(), weights.rounded.name());
+        if let Some(key) = options.class.in_float32
+            && sentence.settings.get(key).and_then(Value::as_array).is_some_and(|names| !names.is_empty())
+            && weights.rounded != DType::F32
+        {
+            let what = format!("{key} of {} in {}", folder.display(), weights.rounded.name());
             return Err(Error::unsupported(what, "a model has one type here: load it with dtype=\"float32\""));
         }
-        let after = After { head: head.as_ref(), modules: &modules.heads, result: options.class.result() };
+        let after = After { head: head.as_ref(), modules: &modules.heads, result: options.class.result };
         let build = |spec: &EncoderSpec| {
             encoder::build(spec, after, weights.rounded).map_err(|error| match error {
                 Error::InvalidArgument(problem) => Error::ModelFormat { path: folder.join("modules.json"), problem },
@@ -207,6 +210,7 @@ impl Loading<'_> {
         let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
         let model = EmbeddingModel {
             folder: folder.to_owned(),
+            class: options.class,
             model_type,
             config_json: serde_json::Value::Object(config).to_string(),
             max_seq_length: AtomicUsize::new(clamp_length(most, &spec)),

@@ -1,18 +1,16 @@
 //! The modules of `modules.json` after the encoder, read into data and added to the graph.
 
-mod class;
-mod folder;
 mod known;
 mod read;
 mod settings;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
-pub use class::Class;
-pub use folder::{read_bare, read_listed, read_listing, read_modules};
 pub use known::{known_modules, unknown_module};
+pub(super) use known::{WORDS_AS_SCORES, left_out};
+pub(super) use read::read_head;
 pub use settings::Columns;
 
 /// A value that one module gives and others read.
@@ -136,7 +134,7 @@ pub struct Modules {
 
 impl Head {
     /// The mean of all tokens.
-    fn mean() -> Self {
+    pub(super) fn mean() -> Self {
         Head::Pooling { modes: vec![PoolMode::Mean], include_prompt: true }
     }
 

@@ -156,13 +156,13 @@ class Saving(Settings):
         # Routes have limits and types of their own until one is set for all.
         routed = any(kind in ROUTERS for _, kind in modules)
         limit = not routed or self._limit is not None
-        dtype = not routed or (self._dtype_choice or self._arguments.default_dtype) not in (None, "auto")
+        dtype = not routed or (self._options.dtype or self._options.default_dtype) not in (None, "auto")
         for path in (path for path, kind in modules if kind == "Transformer"):
             changed[os.path.join(path, TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
             if tokens := self._token_settings.changed():
                 file = os.path.join(path, "tokenizer_config.json")
                 changed[file] = read_json(self._folder / file, dict) | tokens
-            if dtype or self._arguments.rounded_products:
+            if dtype or self._options.rounded_products:
                 changed[os.path.join(path, "config.json")] = self._configuration(path, dtype)
         poolings = [path for path, kind in modules if kind == "Pooling"]
         if rows is BARE_MODULES:
@@ -197,7 +197,7 @@ class Saving(Settings):
 
     def _pooling(self) -> dict[str, Any]:
         """The settings of pooling that were set."""
-        modes, include_prompt = self._arguments.pooling, self._include_prompt
+        modes, include_prompt = self._options.pooling, self._include_prompt
         now: dict[str, Any] = {} if include_prompt is None else {"include_prompt": include_prompt}
         if modes is not None:
             now["pooling_mode"] = modes[0] if len(modes) == 1 else list(modes)
@@ -235,7 +235,7 @@ class Saving(Settings):
                 "module_output_name": "token_embeddings",
             }
         for name, older in (("processor_kwargs", "tokenizer_args"), ("config_kwargs", "config_args")):
-            passed = json.loads(self._passed)[name]
+            passed = json.loads(self._options.arguments)[name]
             if passed:
                 key = older if isinstance(values.get(older), dict) else name
                 values[key] = (values.get(key) or {}) | passed
@@ -253,7 +253,7 @@ class Saving(Settings):
         stated = own.pop(INTEGERS, alone)
         # A model whose products were of few bits before says so itself.
         method = {} if alone else own
-        method = method or METHODS.get(self._arguments.rounded_products or "", {})
+        method = method or METHODS.get(self._options.rounded_products or "", {})
         # Of a model in integers the file keeps the type of its weights.
         if self.dtype == "int8" if dtype else stated:
             method = method | {INTEGERS: True} if method else {"quant_method": INTEGERS}

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import positive
 from grilly.sentence_transformer.aliases import older_name
-from grilly.sentence_transformer.arguments import Arguments
+from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.sequence import ModuleSequence
 from grilly.similarity import SIMILARITIES
 
 __all__ = ["Settings", "Similar"]
+
+
+@dataclass(frozen=True)
+class SimilarArguments(ModelArguments):
+    """The constructor arguments of a model whose embeddings can be compared."""
+
+    _: KW_ONLY
+    similarity_fn_name: Any = None
+
+
+@dataclass(frozen=True)
+class SentenceArguments(SimilarArguments):
+    """Those of a model of one vector per text."""
+
+    _: KW_ONLY
+    use_auth_token: bool | str | None = None
+    truncate_dim: int | None = None
 
 
 class Similar(ModuleSequence):
@@ -25,11 +43,12 @@ class Similar(ModuleSequence):
     #: The function where neither the constructor nor the model names one.
     usual_similarity: ClassVar[str] = "cosine"
 
-    def _load(self, arguments: Arguments) -> None:
+    def _load(self, arguments: ModelArguments, options: Options | None = None) -> None:
         self._similarity_fn_name: str | None = None
-        self.similarity_fn_name = arguments.similarity_fn_name
-        super()._load(arguments)
-        similarity = self._core.configured[2]
+        if isinstance(arguments, SimilarArguments):
+            self.similarity_fn_name = arguments.similarity_fn_name
+        super()._load(arguments, options)
+        similarity = self._core.settings["similarity_fn_name"]
         if self._similarity_fn_name is None and similarity in SIMILARITIES:
             self._similarity_fn_name = similarity
 
@@ -77,10 +96,11 @@ class Settings(Similar):
 
     kept = (*Similar.kept, "truncate_dim", "pooling_type", "normalize")
 
-    def _load(self, arguments: Arguments) -> None:
-        truncate_dim = None if arguments.truncate_dim is None else positive(arguments.truncate_dim, "truncate_dim")
-        super()._load(arguments)
-        self.truncate_dim = self._core.configured[3] if truncate_dim is None else truncate_dim
+    def _load(self, arguments: ModelArguments, options: Options | None = None) -> None:
+        given = arguments.truncate_dim if isinstance(arguments, SentenceArguments) else None
+        truncate_dim = None if given is None else positive(given, "truncate_dim")
+        super()._load(arguments, options)
+        self.truncate_dim: int | None = self._core.settings["truncate_dim"] if truncate_dim is None else truncate_dim
         modules = self._core.modules
         self.pooling_type = next((settings for name, settings in modules if name == "Pooling"), "none")
         self.normalize = any(name == "Normalize" for name, _ in modules)

@@ -42,11 +42,11 @@ const WORDS: &str = "models over tables of words are encoded with sentence-trans
 const SPARSE: &str = "of sparse encoders those with a head for words and SpladePooling are read; encode others with \
                       sentence-transformers";
 /// Of a decoder's logits of words.
-pub(super) const WORDS_AS_SCORES: &str = "scores from a decoder's logits of words are made by sentence-transformers; a \
+pub(in crate::model) const WORDS_AS_SCORES: &str = "scores from a decoder's logits of words are made by sentence-transformers; a \
                                           checkpoint with a head of its own (...ForSequenceClassification) is read";
 
 /// What to do in place of a module that sentence-transformers has and that is not read.
-pub(super) fn left_out(kind: &str) -> Option<&'static str> {
+pub(in crate::model) fn left_out(kind: &str) -> Option<&'static str> {
     LEFT_OUT.iter().find(|(name, _)| *name == kind).map(|(_, remedy)| *remedy)
 }
 

@@ -41,7 +41,7 @@ pub(super) const ACTIVATIONS: [(&str, ActivationKind); 6] = [
 ];
 
 /// A module after the first, whose config.json is `config`.
-pub(super) fn read_head(folder: &Path, row: &Row, config: &Map<String, Value>) -> Result<Head> {
+pub(in crate::model) fn read_head(folder: &Path, row: &Row, config: &Map<String, Value>) -> Result<Head> {
     let path = folder.join(&row.path).join("config.json");
     Ok(match row.kind.as_str() {
         "WeightedLayerPooling" => {
