@@ -52,7 +52,7 @@ pub(crate) fn check_arguments(arguments: Name) -> PyResult<Vec<String>> {
 /// Every module that is read, with its modes or activations.
 #[pyfunction]
 pub(crate) fn module_rows() -> Vec<(&'static str, Vec<&'static str>)> {
-    known_modules().into()
+    known_modules()
 }
 
 /// `model_type` of every architecture with a head for scores of pairs, and whether it has one for logits of words.

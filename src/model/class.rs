@@ -41,11 +41,16 @@ pub struct Class {
     pub reads_others: bool,
     /// Names of the prompts that every model has, empty if the files have none.
     pub prompts: &'static [&'static str],
+    /// Names of the functions that compare its results.
+    pub similarities: &'static [&'static str],
     /// Its own settings in config_sentence_transformers.json.
     pub settings: &'static [(&'static str, Setting)],
     /// The setting that lists modules which compute in float32 in a model of any type.
     pub in_float32: Option<&'static str>,
 }
+
+/// The functions that compare vectors.
+const OF_VECTORS: [&str; 4] = ["cosine", "dot", "euclidean", "manhattan"];
 
 /// What a class' setting may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,7 +22,6 @@ pub use transformer::{Messages, Processing};
 const LONGEST_FILE: u64 = 100_000_000;
 /// Upper bound on the tokens of a text; tokenizers without a limit state 1e30.
 const LONGEST_TEXT: usize = i32::MAX as usize;
-const SIMILARITIES: [&str; 4] = ["cosine", "dot", "euclidean", "manhattan"];
 /// `config_sentence_transformers.json` and `sentence_bert_config.json`, with their defaults filled in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SentenceConfig {
@@ -30,7 +29,7 @@ pub struct SentenceConfig {
     pub prompts: Vec<(String, String)>,
     /// Name of the prompt used by default.
     pub default_prompt_name: Option<String>,
-    /// `cosine`, `dot`, `euclidean` or `manhattan`.
+    /// One of the class' similarities.
     pub similarity_fn_name: Option<String>,
     /// The model's own limit of tokens per text; the position table may limit it further.
     pub max_seq_length: Option<usize>,
@@ -76,7 +75,7 @@ pub fn read_sentence_config(
     if modules.listed {
         let path = folder.join("config_sentence_transformers.json");
         if path.exists() {
-            read_fields(&path, |fields| read_model_settings(fields, &path, &mut config))?;
+            read_fields(&path, |fields| read_model_settings(fields, class, &mut config))?;
         }
         transformer::read(transformer, modules, arguments, &mut config)?;
     } else if modules.first == First::Transformer {
@@ -92,8 +91,8 @@ pub fn read_sentence_config(
     Ok(config)
 }
 
-fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut SentenceConfig) -> Result<()> {
-    let prompts = if fields.object("prompts").is_some() { read_prompts(path)? } else { Vec::new() };
+fn read_model_settings(fields: &mut Fields<'_>, class: &Class, config: &mut SentenceConfig) -> Result<()> {
+    let prompts = if fields.object("prompts").is_some() { read_prompts(fields.path())? } else { Vec::new() };
     for (name, prompt) in prompts {
         let text = match prompt {
             Value::String(text) => text,
@@ -116,11 +115,11 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
         fields.fault(format!("default_prompt_name {name:?} is not among the prompts {known:?}"));
     }
     config.similarity_fn_name = fields.text("similarity_fn_name").map(str::to_owned);
-    if let Some(name) = config.similarity_fn_name.take_if(|name| !SIMILARITIES.contains(&name.as_str())) {
-        let file = path.display();
+    if let Some(name) = config.similarity_fn_name.take_if(|name| !class.similarities.contains(&name.as_str())) {
+        let (file, known) = (fields.path().display(), class.similarities);
         log::warn!(
             target: "grilly",
-            "{file}: similarity_fn_name {name:?} is left out, as in sentence-transformers; known are {SIMILARITIES:?}"
+            "{file}: similarity_fn_name {name:?} is left out, as in sentence-transformers; known are {known:?}"
         );
     }
     for (key, kind) in CLASSES.iter().flat_map(|class| class.settings) {

@@ -6,10 +6,12 @@ mod settings;
 #[cfg(test)]
 pub(super) mod tests;
 
+use serde_json::{Map, Value};
+
 use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
-pub use known::{known_modules, unknown_module};
 pub(super) use known::{WORDS_AS_SCORES, left_out};
+pub use known::{known_modules, unknown_module};
 pub(super) use read::read_head;
 pub use settings::Columns;
 
@@ -95,8 +97,8 @@ pub enum Head {
         /// Columns.
         dimension: usize,
     },
-    /// A module, by name, that does nothing when encoding.
-    Idle(&'static str),
+    /// A module that computes nothing in the graph: its name, and its settings.
+    Idle(&'static str, Map<String, Value>),
     /// `x / max(||x||, 1e-12)`.
     Normalize {
         /// What it replaces by the result.
@@ -164,7 +166,7 @@ impl Head {
             Head::Dense { input, output, activation, .. } => ("Dense", format!("{input} to {output}, {activation:?}")),
             Head::LayerNorm { dimension, .. } => ("LayerNorm", format!("{dimension}")),
             Head::Normalize { .. } => ("Normalize", String::new()),
-            Head::Idle(name) => (name, String::new()),
+            Head::Idle(name, _) => (name, String::new()),
         }
     }
 }

@@ -214,6 +214,10 @@ class Properties(Loaded):
         """
         return self._core.plan_text
 
+    def _columns(self) -> int:
+        """Columns of an embedding, or scores of a pair."""
+        return self._core.dimension
+
     def __repr__(self) -> str:
         try:
             modules = self._core.modules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from grilly.inputs import positive
 from grilly.sentence_transformer.aliases import older_name
 from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.sequence import ModuleSequence
-from grilly.similarity import SIMILARITIES
+from grilly.similarity import SIMILARITIES, Similarity
 
 __all__ = ["Settings", "Similar"]
 
@@ -40,6 +40,8 @@ class Similar(ModuleSequence):
 
     SUPPORTED_SIMILARITY_FN_NAMES: ClassVar[tuple[str, ...]] = tuple(SIMILARITIES)
     kept = (*ModuleSequence.kept, "_similarity_fn_name")
+    #: The functions by name, each of all pairs and of rows at the same place.
+    _similarities: ClassVar[Mapping[str, tuple[Similarity, Similarity]]] = SIMILARITIES
     #: The function where neither the constructor nor the model names one.
     usual_similarity: ClassVar[str] = "cosine"
 
@@ -49,7 +51,7 @@ class Similar(ModuleSequence):
             self.similarity_fn_name = arguments.similarity_fn_name
         super()._load(arguments, options)
         similarity = self._core.settings["similarity_fn_name"]
-        if self._similarity_fn_name is None and similarity in SIMILARITIES:
+        if self._similarity_fn_name is None and similarity in self._similarities:
             self._similarity_fn_name = similarity
 
     @property
@@ -60,8 +62,9 @@ class Similar(ModuleSequence):
     @similarity_fn_name.setter
     def similarity_fn_name(self, value: Any) -> None:
         name = getattr(value, "value", value)
-        if name is not None and name not in SIMILARITIES:
-            raise InvalidArgumentError(f"similarity_fn_name is {value!r}, expected one of {', '.join(SIMILARITIES)}")
+        if name is not None and name not in self._similarities:
+            known = ", ".join(self._similarities)
+            raise InvalidArgumentError(f"similarity_fn_name is {value!r}, expected one of {known}")
         self._similarity_fn_name = name
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
@@ -77,7 +80,7 @@ class Similar(ModuleSequence):
             >>> scores.shape, bool(scores[0, 0] > scores[1, 0])
             ((2, 1), True)
         """
-        return SIMILARITIES[self.similarity_fn_name][0](embeddings1, embeddings2)
+        return self._similarities[self.similarity_fn_name][0](embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Similarity of row i of the first to row i of the second: `(N, D)` twice gives `(N,)`, as `similarity` does.
@@ -87,7 +90,7 @@ class Similar(ModuleSequence):
             >>> model.similarity_pairwise(a, a).round(3).tolist()
             [1.0, 1.0]
         """
-        return SIMILARITIES[self.similarity_fn_name][1](embeddings1, embeddings2)
+        return self._similarities[self.similarity_fn_name][1](embeddings1, embeddings2)
 
 
 @closed("truncate_dim")
@@ -112,7 +115,7 @@ class Settings(Similar):
             >>> model.get_embedding_dimension()
             384
         """
-        return min(self._core.dimension, self.truncate_dim or self._core.dimension)
+        return self._columns()
 
     @older_name("get_embedding_dimension", FutureWarning)
     def get_sentence_embedding_dimension(self) -> int:
@@ -160,6 +163,9 @@ class Settings(Similar):
             >>> model.set_pooling_include_prompt(True)
         """
         self._include(bool(include_prompt))
+
+    def _columns(self) -> int:
+        return min(super()._columns(), self.truncate_dim or super()._columns())
 
     def _pool(self, modes: tuple[str, ...]) -> None:
         super()._pool(modes)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Bare, Class, Setting};
+use super::{Bare, Class, OF_VECTORS, Setting};
 use crate::Result;
 use crate::model::fields::unsupported;
 use crate::model::heads::{Feature, Head, WORDS_AS_SCORES};
@@ -19,6 +19,7 @@ pub(super) static CLASS: Class = Class {
     // The reference, too, reads a checkpoint of another class as a bare one with a head.
     reads_others: true,
     prompts: &[],
+    similarities: &OF_VECTORS,
     settings: &[("activation_fn", Setting::Text), ("keep_in_fp32_modules", Setting::Texts)],
     in_float32: Some("keep_in_fp32_modules"),
 };

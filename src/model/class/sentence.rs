@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Bare, Class, Setting, gives_sentence};
+use super::{Bare, Class, OF_VECTORS, Setting, gives_sentence};
 use crate::Result;
 use crate::model::fields::unsupported;
 use crate::model::heads::{Feature, First, Head};
@@ -21,6 +21,7 @@ pub(super) static CLASS: Class = Class {
     check,
     reads_others: false,
     prompts: &["query", "document"],
+    similarities: &OF_VECTORS,
     settings: &[("truncate_dim", Setting::Size)],
     in_float32: None,
 };

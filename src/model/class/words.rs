@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Bare, Class, Setting};
+use super::{Bare, Class, OF_VECTORS, Setting};
 use crate::Result;
 use crate::model::fields::unsupported;
 use crate::model::heads::{Feature, First, Head, SpladePooling};
@@ -19,6 +19,7 @@ pub(super) static CLASS: Class = Class {
     check,
     reads_others: false,
     prompts: &["query", "document"],
+    similarities: &OF_VECTORS,
     settings: &[("max_active_dims", Setting::Size)],
     in_float32: None,
 };
