@@ -16,7 +16,7 @@ use crate::owned::Owned;
 use crate::text::{Location, Name};
 use crate::tokenizer::Tokenizer;
 use crate::{lock, text};
-use grilly::embed::{self, ExportOptions, IntegerProduct, LoadOptions, read_options};
+use grilly::embed::{self, ExportOptions, IntegerProduct, LoadOptions, Route, read_options};
 use grilly::kernels::Target;
 use grilly::model::arguments::Arguments;
 use grilly::model::heads::known_modules;
@@ -64,7 +64,7 @@ pub(crate) fn head_rows() -> Vec<(&'static str, bool)> {
 /// A model that computes embeddings, or scores of pairs, ready on a device.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct EmbeddingModel {
-    model: Owned<grilly::EmbeddingModel>,
+    model: Owned<grilly::Model>,
 }
 
 type Matrix = Py<PyArray2<f32>>;
@@ -115,22 +115,19 @@ fn matrices(py: Python<'_>, rows: Vec<Array2<f32>>) -> Vec<Matrix> {
 }
 
 impl EmbeddingModel {
-    pub(crate) fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
+    pub(crate) fn model(&self) -> grilly::Result<&grilly::Model> {
         check_process()?;
         self.model.get("model")
     }
 
-    /// The model of the modules that a task chooses; without a task and a default route that of the first.
-    fn for_task(&self, task: Option<&Name>) -> grilly::Result<&grilly::EmbeddingModel> {
+    /// The route that a task chooses; without a task and a default route the first.
+    fn route(&self, task: Option<&Name>) -> grilly::Result<&Route> {
         let model = self.model()?;
-        match task {
-            Some(task) => model.for_task(Some(&task.0)),
-            None => Ok(model.for_task(None).unwrap_or(model)),
-        }
+        task.map_or_else(|| Ok(model.usual()), |task| model.route(Some(&task.0)))
     }
 
     /// Runs short work on the model without the interpreter's lock.
-    fn briefly<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&grilly::EmbeddingModel) -> T + Send) -> PyResult<T> {
+    fn briefly<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&grilly::Model) -> T + Send) -> PyResult<T> {
         let model = self.model()?;
         Ok(lock::briefly_without(py, || work(model)))
     }
@@ -143,7 +140,7 @@ impl EmbeddingModel {
     fn load(py: Python<'_>, folder: Location, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         check_process()?;
         let options: LoadOptions = read_options(json(options)?)?;
-        let model = lock::without(py, || grilly::EmbeddingModel::load(&folder.0, &options))?;
+        let model = lock::without(py, || grilly::Model::load(&folder.0, &options))?;
         Ok(EmbeddingModel { model: model.into() })
     }
 
@@ -267,27 +264,27 @@ impl EmbeddingModel {
 
     /// The token with each id; None for an id that no token has.
     fn tokens_of(&self, py: Python<'_>, ids: Vec<u32>) -> PyResult<Vec<Option<String>>> {
-        self.briefly(py, |model| ids.iter().map(|id| model.tokenizer().token(*id)).collect())
+        self.briefly(py, |model| ids.iter().map(|id| model.first().tokenizer().token(*id)).collect())
     }
 
     /// The number of leading tokens of `prompt` and a text of a task that belong to the prompt.
     #[pyo3(signature = (prompt, task=None))]
     fn prompt_length(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>, task: Option<Name>) -> PyResult<usize> {
-        let model = self.for_task(task.as_ref())?;
+        let route = self.route(task.as_ref())?;
         let prompt = text::string(prompt, || "prompt".into())?;
-        Ok(lock::briefly_without(py, || model.prompt_length(&prompt))?)
+        Ok(lock::briefly_without(py, || route.prompt_length(&prompt))?)
     }
 
     /// The type to which the weights are rounded, of the first of several routes.
     #[getter]
     fn dtype(&self) -> PyResult<Cow<'static, str>> {
-        Ok(self.model()?.dtype().name())
+        Ok(self.model()?.first().dtype().name())
     }
 
     /// The type to which the weights for a task are rounded.
     #[pyo3(signature = (task=None))]
     fn dtype_for(&self, task: Option<Name>) -> PyResult<Cow<'static, str>> {
-        Ok(self.for_task(task.as_ref())?.dtype().name())
+        Ok(self.route(task.as_ref())?.dtype().name())
     }
 
     /// Names of what the modules take beside the texts: `task`, and `modality` of a Router.
@@ -322,20 +319,20 @@ impl EmbeddingModel {
     /// `"left"`.
     #[pyo3(signature = (task=None))]
     fn padding(&self, task: Option<Name>) -> PyResult<(Option<u32>, &'static str)> {
-        let tokenizer = self.for_task(task.as_ref())?.tokenizer();
+        let tokenizer = self.route(task.as_ref())?.tokenizer();
         Ok((tokenizer.pad_id(), tokenizer.padding_side().name()))
     }
 
     /// The form of the messages that a task's texts become, `"flat"` or `"structured"`; None for texts as they are.
     #[pyo3(signature = (task=None))]
     fn messages(&self, task: Option<Name>) -> PyResult<Option<&'static str>> {
-        Ok(self.for_task(task.as_ref())?.messages())
+        Ok(self.route(task.as_ref())?.messages())
     }
 
     /// Whether a task's tokenizer passes segments to the model; if not, all are 0.
     #[pyo3(signature = (task=None))]
     fn gives_segments(&self, task: Option<Name>) -> PyResult<bool> {
-        Ok(self.for_task(task.as_ref())?.tokenizer().gives_segments())
+        Ok(self.route(task.as_ref())?.tokenizer().gives_segments())
     }
 
     /// The backend that runs batches now: `"vulkan"` or `"cpu"`.
@@ -353,7 +350,7 @@ impl EmbeddingModel {
     /// Columns of an embedding, or scores of a pair.
     #[getter]
     fn dimension(&self) -> PyResult<usize> {
-        Ok(self.model()?.dimension())
+        Ok(self.model()?.first().dimension())
     }
 
     /// Maximum tokens of a text.
@@ -375,13 +372,13 @@ impl EmbeddingModel {
     /// `config.json` as text.
     #[getter]
     fn config_json(&self) -> PyResult<&str> {
-        Ok(self.model()?.config_json())
+        Ok(self.model()?.first().config_json())
     }
 
     /// `model_type` of config.json.
     #[getter]
     fn model_type(&self) -> PyResult<&str> {
-        Ok(self.model()?.model_type())
+        Ok(self.model()?.first().model_type())
     }
 
     /// What the folder configures: prompts as pairs of name and text, in its order, the name of the default one, the
