@@ -6,6 +6,7 @@
 
 pub mod arch;
 pub mod arguments;
+pub mod class;
 pub mod config;
 pub mod decoder;
 pub mod distances;
