@@ -65,5 +65,5 @@ pub mod embed;
 
 pub mod train;
 
-pub use embed::{DecodeOptions, EmbeddingModel, EncodeOptions};
+pub use embed::{DecodeOptions, EncodeOptions, Model};
 pub use error::{Error, Result};

@@ -10,50 +10,35 @@ import numpy.typing as npt
 __version__: str
 
 @final
+class Encoded:
+    @property
+    def texts(self) -> npt.NDArray[np.float32]: ...
+    @property
+    def tokens(self) -> list[npt.NDArray[np.float32]]: ...
+    @property
+    def ids(self) -> list[list[int]]: ...
+
+@final
 class EmbeddingModel:
     @staticmethod
-    def load(
-        folder: str | os.PathLike[str],
-        device: str,
-        dtype: str | None = None,
-        max_seq_length: int | None = None,
-        num_threads: int | None = None,
-        memory_limit: int | None = None,
-        default_task: str | None = None,
-        kind: str = ...,
-        float32_products: str | None = None,
-        default_dtype: str | None = None,
-        rounded_products: str | None = None,
-        pooling: list[str] | None = None,
-        arguments: str | None = None,
-    ) -> EmbeddingModel: ...
+    def load(folder: str | os.PathLike[str], options: dict[str, Any]) -> EmbeddingModel: ...
     def encode(
-        self,
-        texts: list[str],
-        prompt: str,
-        batch_size: int,
-        tokens: bool,
-        progress: Callable[[int], object] | None = None,
-        task: str | None = None,
-    ) -> tuple[npt.NDArray[np.float32], list[npt.NDArray[np.float32]], list[list[int]]]: ...
-    def decode_states(
-        self,
-        texts: list[str],
-        decoder_texts: list[str],
-        prompt: str,
-        batch_size: int,
-        shift_right: bool,
-        progress: Callable[[int], object] | None = None,
-    ) -> list[npt.NDArray[np.float32]]: ...
+        self, texts: list[str], options: dict[str, Any], progress: Callable[[int], object] | None = None
+    ) -> Encoded: ...
     def encode_pairs(
         self,
         firsts: list[str],
         seconds: list[str],
-        prompt: str,
-        batch_size: int,
+        options: dict[str, Any],
         progress: Callable[[int], object] | None = None,
-        task: str | None = None,
-    ) -> npt.NDArray[np.float32]: ...
+    ) -> Encoded: ...
+    def decode_states(
+        self,
+        texts: list[str],
+        decoder_texts: list[str],
+        options: dict[str, Any],
+        progress: Callable[[int], object] | None = None,
+    ) -> list[npt.NDArray[np.float32]]: ...
     def tokenize_pairs(self, firsts: list[str], seconds: list[str]) -> tuple[list[list[int]], list[list[int]]]: ...
     def tokenize(self, texts: list[str]) -> list[list[int]]: ...
     def integer_products(
@@ -95,9 +80,8 @@ class EmbeddingModel:
     @property
     def model_type(self) -> str: ...
     @property
-    def configured(
-        self,
-    ) -> tuple[list[tuple[str, str]], str | None, str | None, int | None, str | None, int | None]: ...
+    def settings(self) -> dict[str, Any]: ...
+    def require_open(self) -> None: ...
     @property
     def modules(self) -> list[tuple[str, str]]: ...
     @property

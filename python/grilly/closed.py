@@ -83,14 +83,14 @@ def refusal(self: Any, name: str) -> AttributeError:
     if isinstance(remedy := getattr(known, "remedy", None), str):
         return UnsupportedNameError(f"{kind.__name__}.{name} is left out: {remedy}")
     settable = settable_names(kind)
-    remedies: Mapping[str, str] = kind._remedies
+    remedies: Mapping[str, str] = getattr(kind, "_remedies", {})
     if name in remedies:
         return AttributeError(f"{kind.__name__}.{name} cannot be set: {remedies[name]}")
     listed = f"settable: {', '.join(settable)}" if settable else "nothing of it may be set"
     public = {other for other in [*dir(self), *remedies, *settable] if not other.startswith("_")}
     if name in public:
         return AttributeError(f"{kind.__name__}.{name} cannot be set; {listed}")
-    nearest = get_close_matches(name, settable, 1) or get_close_matches(name, public, 1, 0)
+    nearest = get_close_matches(name, settable, 1) or get_close_matches(name, public, 1)
     named = f"; the nearest name is {nearest[0]!r}" if nearest else ""
     return AttributeError(f"{kind.__name__} has no attribute {name!r} to set{named}; {listed}")
 
@@ -99,4 +99,4 @@ def settable_names(kind: type[Any]) -> list[str]:
     """Attributes that callers may set, methods left out."""
     members = ((name, inspect.getattr_static(kind, name)) for name in dir(kind) if not name.startswith("_"))
     setters = {name for name, member in members if isinstance(member, property) and member.fset is not None}
-    return sorted(kind._settable | setters)
+    return sorted(getattr(kind, "_settable", frozenset()) | setters)

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import GrillyError, InvalidArgumentError, InvalidTypeError
-from grilly.inputs import as_int, as_pairs, check_options, positive
+from grilly.inputs import as_int, as_pairs, check_options
 from grilly.outputs import to_tensor
 from grilly.scores import Activation, apply_activation, softmax
 from grilly.scoring import Scoring, without_labels
 from grilly.sentence_transformer.aliases import older_keywords, texts_by_any_name
-from grilly.sentence_transformer.arguments import Arguments
-from grilly.sentence_transformer.calls import progress
+from grilly.sentence_transformer.arguments import ModelArguments, constructor
+from grilly.sentence_transformer.calls import Request, progress
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import TENSORS, TRAINING, refuse
 
 __all__ = ["CrossEncoder"]
 
 Pair = Sequence[str]
+
+
+@dataclass(frozen=True)
+class CrossArguments(ModelArguments):
+    """The constructor arguments of `CrossEncoder`."""
+
+    _: KW_ONLY
+    num_labels: int | None = None
+    max_length: int | None = None
+    activation_fn: Activation | None = None
+    keep_in_fp32_modules: list[str] | None = None
+    max_seq_length: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_seq_length", self.max_length)
 
 
 @closed("activation_fn")
@@ -77,47 +92,22 @@ class CrossEncoder(Scoring, Moving):
     usual_prompts: ClassVar[tuple[str, ...]] = ()
 
     @older_keywords("CrossEncoder")
-    def __init__(
-        self,
-        model_name_or_path: str | os.PathLike[str] | None = None,
-        *,
-        modules: Any = None,
-        device: Any = None,
-        prompts: dict[str, str] | None = None,
-        default_prompt_name: str | None = None,
-        cache_folder: str | os.PathLike[str] | None = None,
-        trust_remote_code: bool = False,
-        revision: str | None = None,
-        local_files_only: bool = False,
-        token: bool | str | None = None,
-        model_kwargs: dict[str, Any] | None = None,
-        processor_kwargs: dict[str, Any] | None = None,
-        config_kwargs: dict[str, Any] | None = None,
-        model_card_data: Any = None,
-        backend: str = "torch",
-        num_labels: int | None = None,
-        max_length: int | None = None,
-        activation_fn: Activation | None = None,
-        keep_in_fp32_modules: list[str] | None = None,
-        dtype: Any = None,
-        num_threads: int | None = None,
-        memory_limit: int | None = None,
-        float32_products: Literal["split", "plain"] | None = None,
-    ) -> None:
-        if activation_fn is not None and not callable(activation_fn):
-            raise InvalidTypeError(f"activation_fn is of type {type(activation_fn).__name__}, expected a function")
-        config_kwargs, labels = without_labels(config_kwargs, num_labels)
-        given = {name: value for name, value in locals().items() if name not in ("num_labels", "max_length", "labels")}
-        self._load(Arguments.of(given, name=model_name_or_path, max_seq_length=max_length))
+    @constructor(CrossArguments)
+    def __init__(self, given: CrossArguments) -> None:
+        function = given.activation_fn
+        if function is not None and not callable(function):
+            raise InvalidTypeError(f"activation_fn is of type {type(function).__name__}, expected a function")
+        config_kwargs, labels = without_labels(given.config_kwargs, given.num_labels)
+        self._load(replace(given, config_kwargs=config_kwargs))
         if labels is not None and labels != self.num_labels:
             self.close()
             raise InvalidArgumentError(
                 f"num_labels is {labels}, but the head of the model has {self.num_labels}; leave the argument out"
             )
-        self.activation_fn = activation_fn or self.get_default_activation_fn()
-        self._say(f"backend={backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
+        self.activation_fn = function or self.get_default_activation_fn()
+        self._say(f"backend={given.backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
         try:
-            self.set_keep_in_fp32_modules([] if keep_in_fp32_modules is None else keep_in_fp32_modules)
+            self.set_keep_in_fp32_modules(given.keep_in_fp32_modules or [])
         except GrillyError:
             self.close()
             raise
@@ -176,23 +166,26 @@ class CrossEncoder(Scoring, Moving):
             ((2,), 'float32')
         """
         check_options("predict", options)
-        size = positive(batch_size, "batch_size")
-        prefix = self._prompt(prompt, prompt_name)
+        request = Request(
+            prompt_name=prompt_name,
+            prompt=prompt,
+            batch_size=batch_size,
+            device=device,
+            pool=pool,
+            chunk_size=chunk_size,
+        )
         single = self.is_singular_input(inputs)
         texts, firsts, seconds = as_pairs([inputs] if single else inputs)
-        core = self._core_on(self._one_device(device, pool, chunk_size))
+        call = self._call(request, None)
         count = len(texts) or len(firsts)
         if count == 0:
-            core.encode([], "", size, False)  # a closed model refuses an empty list too
+            call.core.require_open()
             if convert_to_tensor:
                 return to_tensor(np.array([], np.float32))
             return np.array([]) if convert_to_numpy else []
         with progress(count, show_progress_bar) as advance:
-            if texts:
-                logits = core.encode(texts, prefix, size, False, advance)[0]
-            else:
-                logits = core.encode_pairs(firsts, seconds, prefix, size, advance)
-        scores = apply_activation(activation_fn or self.activation_fn, logits)
+            found = call.encode(texts, advance) if texts else call.encode_pairs(firsts, seconds, advance)
+        scores = apply_activation(activation_fn or self.activation_fn, found.texts)
         if self.num_labels == 1:
             scores = scores[:, 0]
         elif apply_softmax:

@@ -75,7 +75,7 @@ class Scoring(Calls):
         """
         own = self.config.get("sentence_transformers")
         named = {
-            "config_sentence_transformers.json: activation_fn": self._core.configured[4],
+            "config_sentence_transformers.json: activation_fn": self._core.settings["activation_fn"],
             "config.json: sentence_transformers.activation_fn": (
                 own.get("activation_fn") if isinstance(own, Mapping) else None
             ),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +11,12 @@ from grilly.closed import closed
 from grilly.inputs import as_list, check_options, positive
 from grilly.outputs import stored, to_tensor
 from grilly.sentence_transformer.aliases import arguments_of, older_keywords, older_name, texts_by_any_name
-from grilly.sentence_transformer.arguments import Arguments
-from grilly.sentence_transformer.calls import Calls, progress
+from grilly.sentence_transformer.arguments import constructor
+from grilly.sentence_transformer.calls import Calls, Request, progress
 from grilly.sentence_transformer.encoding import Texts
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
+from grilly.sentence_transformer.settings import SimilarArguments
 from grilly.sparse import Floats, SparseRows, most_active
 from grilly.sparse_weights import SparseWeights
 
@@ -24,6 +24,25 @@ __all__ = ["SparseEncoder"]
 
 # Texts whose whole rows are in memory at a time.
 PART = 1024
+
+
+@dataclass(frozen=True)
+class SparseArguments(SimilarArguments):
+    """The constructor arguments of `SparseEncoder`."""
+
+    _: KW_ONLY
+    max_active_dims: int | None = None
+
+
+@closed()
+@dataclass(frozen=True, kw_only=True)
+class SparseRequest(Request):
+    """The arguments of `encode` besides the texts."""
+
+    convert_to_tensor: bool = False
+    convert_to_sparse_tensor: bool = True
+    save_to_cpu: bool = False
+    max_active_dims: int | None = None
 
 
 @closed("max_active_dims")
@@ -67,36 +86,12 @@ class SparseEncoder(Calls, SparseWeights, Moving):
     kept = (*SparseWeights.kept, "max_active_dims")
 
     @older_keywords("SparseEncoder")
-    def __init__(
-        self,
-        model_name_or_path: str | os.PathLike[str] | None = None,
-        *,
-        modules: Any = None,
-        device: Any = None,
-        prompts: dict[str, str] | None = None,
-        default_prompt_name: str | None = None,
-        cache_folder: str | os.PathLike[str] | None = None,
-        trust_remote_code: bool = False,
-        revision: str | None = None,
-        local_files_only: bool = False,
-        token: bool | str | None = None,
-        model_kwargs: dict[str, Any] | None = None,
-        processor_kwargs: dict[str, Any] | None = None,
-        config_kwargs: dict[str, Any] | None = None,
-        model_card_data: Any = None,
-        backend: str = "torch",
-        similarity_fn_name: Any = None,
-        max_active_dims: int | None = None,
-        dtype: Any = None,
-        max_seq_length: int | None = None,
-        num_threads: int | None = None,
-        memory_limit: int | None = None,
-        float32_products: Literal["split", "plain"] | None = None,
-    ) -> None:
-        most = None if max_active_dims is None else positive(max_active_dims, "max_active_dims")
-        self._load(Arguments.of(locals(), name=model_name_or_path))
-        self.max_active_dims = self._core.configured[5] if most is None else most
-        self._say(f"backend={backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
+    @constructor(SparseArguments)
+    def __init__(self, given: SparseArguments) -> None:
+        most = None if given.max_active_dims is None else positive(given.max_active_dims, "max_active_dims")
+        self._load(given)
+        self.max_active_dims: int | None = self._core.settings["max_active_dims"] if most is None else most
+        self._say(f"backend={given.backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
 
     @older_keywords("SparseEncoder.encode")
     @texts_by_any_name
@@ -150,7 +145,21 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             >>> splade_model.encode("A cat.", convert_to_sparse_tensor=False).shape
             (600,)
         """
-        return self._sparse(locals())
+        wanted = SparseRequest(
+            prompt_name=prompt_name,
+            prompt=prompt,
+            batch_size=batch_size,
+            show_progress_bar=show_progress_bar,
+            convert_to_tensor=convert_to_tensor,
+            convert_to_sparse_tensor=convert_to_sparse_tensor,
+            save_to_cpu=save_to_cpu,
+            device=device,
+            max_active_dims=max_active_dims,
+            pool=pool,
+            chunk_size=chunk_size,
+            options=options,
+        )
+        return self._sparse(inputs, wanted)
 
     @older_keywords("SparseEncoder.encode")
     @arguments_of(encode)
@@ -165,7 +174,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             >>> splade_model.encode_query("Where is the cat?").shape
             (600,)
         """
-        return self._sparse({"inputs": inputs} | options, "query")
+        return self._sparse(inputs, SparseRequest(**options, task="query"))
 
     @older_keywords("SparseEncoder.encode")
     @arguments_of(encode)
@@ -180,34 +189,31 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             >>> splade_model.encode_document("On the mat.").shape
             (600,)
         """
-        return self._sparse({"inputs": inputs} | options, "document")
+        return self._sparse(inputs, SparseRequest(**options, task="document"))
 
-    def _sparse(self, given: Mapping[str, Any], task: str | None = None) -> Any:
-        """The result of the three methods from their arguments."""
-        options = given.get("options", {})
-        check_options("encode", options, self._core.call_options)
-        inputs, route = self._task(given["inputs"], options, task)
-        size = positive(given["batch_size"], "batch_size")
-        most = given["max_active_dims"]
-        most = self.max_active_dims if most is None else positive(most, "max_active_dims")
-        prefix = self._prompt(given["prompt"], given["prompt_name"], task)
+    def _sparse(self, inputs: Any, wanted: SparseRequest) -> Any:
+        """The result of the three methods."""
+        check_options("encode", wanted.options, self._core.call_options)
+        inputs, task = self._task(inputs, wanted.options, wanted.task)
+        given = wanted.max_active_dims
+        most = self.max_active_dims if given is None else positive(given, "max_active_dims")
         items, single = as_list(inputs)
-        core = self._core_on(self._one_device(given["device"], given["pool"], given["chunk_size"]))
-        dtype = core.dtype_for(route)
+        call = self._call(wanted, task)
+        dtype = call.core.dtype_for(task)
 
         def weights(texts: list[Any], advance: Any) -> Floats:
-            rows = core.encode(texts, prefix, size, False, advance, route)[0]
+            rows = call.encode(texts, advance).texts
             return stored(rows if most is None else most_active(rows, most), dtype)
 
-        tensors = given["convert_to_tensor"]
+        tensors = wanted.convert_to_tensor
         if not items:
-            core.encode([], "", size, False)  # a closed model refuses an empty list too
+            call.core.require_open()
             none = np.zeros(0, np.float32)
-            if given["convert_to_sparse_tensor"]:
+            if wanted.convert_to_sparse_tensor:
                 return SparseRows.of(none).to_torch() if tensors else SparseRows.of(none)
             return to_tensor(none) if tensors else none
-        with progress(len(items), given["show_progress_bar"]) as advance:
-            if not given["convert_to_sparse_tensor"]:
+        with progress(len(items), wanted.show_progress_bar) as advance:
+            if not wanted.convert_to_sparse_tensor:
                 dense = weights(items, advance)
                 dense = dense[0] if single else dense
                 return to_tensor(dense, dtype) if tensors else dense

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from grilly.closed import closed
 from grilly.encoded import Encoded, as_tensors
-from grilly.errors import InvalidArgumentError, UnsupportedError, UnsupportedNameError
+from grilly.errors import InvalidArgumentError, UnsupportedNameError
 from grilly.held import Held as Held  # its former place
-from grilly.inputs import as_list, check_options, need_type
+from grilly.inputs import need_type
 from grilly.padding import filled, shape_of
+from grilly.token_features import TokenFeatures
 from grilly.token_inputs import given
 from grilly.token_limits import TokenLimits
 from grilly.token_limits import check_padding_side as check_padding_side  # its former place
@@ -45,7 +42,7 @@ REMEDIES = dict.fromkeys(
 
 
 @closed(**REMEDIES)
-class Tokenizer(TokenTexts, TokenLimits):
+class Tokenizer(TokenTexts, TokenFeatures, TokenLimits):
     """Token ids as transformers' tokenizer of the model's folder gives them: by default of the whole text.
 
     `preprocess` gives what the model reads: truncated, padded, with a prompt. Of a model with several routes it is the
@@ -278,41 +275,6 @@ class Tokenizer(TokenTexts, TokenLimits):
         values, tensors = filled(encoded_inputs, shape.filled, masked)
         return Encoded(as_tensors(values, tensors if return_tensors is None else return_tensors))
 
-    def preprocess(
-        self, texts: Any, prompt: str | None = None, options: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Result of a model's `preprocess`: rows of equal length, truncated to `model_max_length` and padded.
-
-        Example:
-            >>> model.tokenizer.preprocess(["Hello", ""])["input_ids"].tolist()
-            [[101, 7592, 102], [101, 102, 0]]
-        """
-        core = self._held.core
-        check_options("preprocess", options or {}, core.call_options)
-        task = (options or {}).get("task")
-        items, _ = as_list(texts)
-        if not items:
-            return {}
-        ids, segments = core.tokenize_with_segments(items, task, prompt or "")
-        messages = core.messages(task) is not None
-        filler, side = core.padding(task)
-        filler = self.pad_token_id if self._held.settings.pad_token is not None else filler
-        left = (self._held.settings.padding_side or side) == "left"
-        if filler is None and len({len(row) for row in ids}) > 1:
-            raise UnsupportedError(
-                "the tokenizer has no pad token: texts of different lengths make no rows of one length; "
-                "model.tokenizer.pad_token = model.tokenizer.eos_token sets one"
-            )
-        features: dict[str, Any] = {"input_ids": padded(ids, filler or 0, left)}
-        if core.gives_segments(task):
-            features["token_type_ids"] = padded(segments, 0, left)
-        features["attention_mask"] = padded([[1] * len(row) for row in ids], 0, left)
-        features = {name: as_tensor(rows) for name, rows in features.items()}
-        features["modality"] = "message" if messages else "text"
-        if prompt and not messages:
-            features["prompt_length"] = core.prompt_length(prompt, task)
-        return features
-
     def __repr__(self) -> str:
         return (
             f"Tokenizer(name_or_path={self.name_or_path!r}, vocab_size={self.vocab_size}, "
@@ -324,21 +286,3 @@ class Tokenizer(TokenTexts, TokenLimits):
 def returned(asked: bool | None, name: str, inputs: list[str]) -> bool:
     """Whether a column is returned: as asked, else if the model reads it."""
     return name in inputs if asked is None else bool(asked)
-
-
-def padded(rows: list[list[int]], filler: int, left: bool) -> npt.NDArray[np.int64]:
-    """Rows as one array, padded on one side to the longest."""
-    longest = max(len(row) for row in rows)
-    result = np.full((len(rows), longest), filler, dtype=np.int64)
-    for place, row in zip(result, rows, strict=True):
-        place[longest - len(row) if left else 0 :][: len(row)] = row
-    return result
-
-
-def as_tensor(rows: npt.NDArray[np.int64]) -> Any:
-    """Converts rows to a torch tensor if torch is installed."""
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError:
-        return rows
-    return torch.from_numpy(rows)

@@ -72,8 +72,13 @@ fn key(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Option<Vec<u8>>> {
     Ok(Some(key))
 }
 
-/// Attributes as JSON, in the form that the ops parse.
+/// Attributes or options as JSON.
 pub(crate) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
+    named(value, "attribute")
+}
+
+/// A value as JSON, and its name in messages.
+fn named(value: &Bound<'_, PyAny>, name: &str) -> PyResult<serde_json::Value> {
     use serde_json::Value;
     if value.is_none() {
         return Ok(Value::Null);
@@ -95,14 +100,18 @@ pub(crate) fn json(value: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
             .ok_or_else(|| Error::InvalidArgument(format!("an attribute is {number}, which is not finite")).into());
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(crate::text::string(text, || "attribute".into())?.into());
+        return Ok(crate::text::string(text, || name.into())?.into());
     }
     if let Ok(items) = value.cast::<PyDict>() {
-        let pairs = items.iter().map(|(key, value)| Ok((key.extract::<String>()?, json(&value)?)));
+        let pairs = items.iter().map(|(key, value)| {
+            let key = key.extract::<String>()?;
+            let value = named(&value, &key)?;
+            Ok((key, value))
+        });
         return Ok(Value::Object(pairs.collect::<PyResult<_>>()?));
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        return Ok(Value::Array(value.try_iter()?.map(|item| json(&item?)).collect::<PyResult<_>>()?));
+        return Ok(Value::Array(value.try_iter()?.map(|item| named(&item?, name)).collect::<PyResult<_>>()?));
     }
     Err(Error::InvalidType(format!("an attribute is a {}", value.get_type().name()?)).into())
 }

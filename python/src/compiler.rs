@@ -208,6 +208,12 @@ impl ComputeFunction {
         Ok(written.into_iter().map(|(name, array)| (name, first.beside(py, array))).collect())
     }
 
+    /// Refuses every name, with the error of the package's other classes.
+    fn __setattr__(slf: &Bound<'_, Self>, name: &str, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let refusal = slf.py().import("grilly.closed")?.call_method1("refusal", (slf, name))?;
+        Err(PyErr::from_value(refusal).into())
+    }
+
     fn __repr__(&self) -> String {
         format!("ComputeFunction({:?}, {:?})", self.0.shader, self.0.function)
     }

@@ -8,20 +8,19 @@ use std::sync::OnceLock;
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 
+use crate::attributes::json;
 use crate::error::PyResult;
 use crate::owned::Owned;
 use crate::text::{Location, Name};
 use crate::tokenizer::Tokenizer;
 use crate::{lock, text};
-use grilly::embed::{Encoded, ExportOptions, IntegerProduct, LoadOptions};
+use grilly::embed::{self, ExportOptions, IntegerProduct, LoadOptions, Route, read_options};
 use grilly::export::Target;
 use grilly::model::arguments::Arguments;
-use grilly::model::dtype::DTypeChoice;
 use grilly::model::heads::known_modules;
 use grilly::model::registry::{ARCHITECTURES, HEADS};
-use grilly::ops::PoolMode;
 use grilly::{DecodeOptions, EncodeOptions, Error};
 
 /// Id of the first process that loaded a model: in a fork of it, threads and devices belong to the parent.
@@ -53,7 +52,7 @@ pub(crate) fn check_arguments(arguments: Name) -> PyResult<Vec<String>> {
 /// Every module that is read, with its modes or activations.
 #[pyfunction]
 pub(crate) fn module_rows() -> Vec<(&'static str, Vec<&'static str>)> {
-    known_modules().into()
+    known_modules()
 }
 
 /// `model_type` of every architecture with a head for scores of pairs, and whether it has one for logits of words.
@@ -65,16 +64,24 @@ pub(crate) fn head_rows() -> Vec<(&'static str, bool)> {
 /// A model that computes embeddings, or scores of pairs, ready on a device.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct EmbeddingModel {
-    model: Owned<grilly::EmbeddingModel>,
+    model: Owned<grilly::Model>,
 }
 
 type Matrix = Py<PyArray2<f32>>;
 type Product = (String, Option<String>, bool, HashMap<&'static str, Matrix>);
 /// Token ids of each text.
 type Ids = Vec<Vec<u32>>;
-/// Outputs of the texts, outputs of their tokens, token ids.
-type Outputs = (Matrix, Vec<Matrix>, Ids);
-type Configured = (Vec<(String, String)>, Option<String>, Option<String>, Option<usize>, Option<String>, Option<usize>);
+
+/// What a model computed of texts or pairs, in their order.
+#[pyclass(frozen, get_all, module = "grilly._core")]
+pub(crate) struct Encoded {
+    /// One row each `[N, D]`.
+    texts: Matrix,
+    /// The token vectors of each `[T, H]`; empty unless asked for.
+    tokens: Vec<Matrix>,
+    /// The token ids of each; likewise.
+    ids: Ids,
+}
 
 /// Called with the number of texts done.
 type Progress<'a> = &'a mut dyn FnMut(usize) -> grilly::Result<()>;
@@ -98,37 +105,29 @@ fn reporting<T: Send>(
     raised.map_or(result, |exception| Err(exception.into()))
 }
 
-fn outputs(py: Python<'_>, encoded: Encoded) -> PyResult<Outputs> {
-    let Encoded { texts, tokens, ids } = encoded;
-    Ok((texts.into_pyarray(py).unbind(), matrices(py, tokens), ids))
+fn encoded(py: Python<'_>, found: embed::Encoded) -> Encoded {
+    let embed::Encoded { texts, tokens, ids } = found;
+    Encoded { texts: texts.into_pyarray(py).unbind(), tokens: matrices(py, tokens), ids }
 }
 
 fn matrices(py: Python<'_>, rows: Vec<Array2<f32>>) -> Vec<Matrix> {
     rows.into_iter().map(|rows| rows.into_pyarray(py).unbind()).collect()
 }
 
-fn pool_mode(name: &Name) -> PyResult<PoolMode> {
-    let problem = || Error::InvalidArgument(format!("{:?} is no pooling mode", name.0));
-    Ok(PoolMode::named(&name.0).ok_or_else(problem)?)
-}
-
 impl EmbeddingModel {
-    pub(crate) fn model(&self) -> grilly::Result<&grilly::EmbeddingModel> {
+    pub(crate) fn model(&self) -> grilly::Result<&grilly::Model> {
         check_process()?;
         self.model.get("model")
     }
 
-    /// The model of the modules that a task chooses; without a task and a default route that of the first.
-    fn for_task(&self, task: Option<&Name>) -> grilly::Result<&grilly::EmbeddingModel> {
+    /// The route that a task chooses; without a task and a default route the first.
+    fn route(&self, task: Option<&Name>) -> grilly::Result<&Route> {
         let model = self.model()?;
-        match task {
-            Some(task) => model.for_task(Some(&task.0)),
-            None => Ok(model.for_task(None).unwrap_or(model)),
-        }
+        task.map_or_else(|| Ok(model.usual()), |task| model.route(Some(&task.0)))
     }
 
     /// Runs short work on the model without the interpreter's lock.
-    fn briefly<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&grilly::EmbeddingModel) -> T + Send) -> PyResult<T> {
+    fn briefly<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&grilly::Model) -> T + Send) -> PyResult<T> {
         let model = self.model()?;
         Ok(lock::briefly_without(py, || work(model)))
     }
@@ -136,104 +135,47 @@ impl EmbeddingModel {
 
 #[pymethods]
 impl EmbeddingModel {
-    /// Loads the model in `folder`, of sentence-transformers' class `kind`. `dtype` is a type's name, `"auto"` for the
-    /// type in config.json or else the checkpoint's, or `None` for the type in the Transformer module's settings or else
-    /// as `"auto"`; then `default_dtype` comes before either, but not before integers. `default_task` is the task whose adapter encodes texts without a task, or `None` for the model's own.
-    /// `float32_products` is `"split"`, `"plain"`, or `None` for the choice of `configure`. `rounded_products` is `"ternary"`,
-    /// `"binary"`, or `None` for the matrices as the model has them. `pooling` lists modes in place of the model's. `arguments`
-    /// are the keyword arguments for the readers of the model's files, as JSON.
+    /// Loads the model in `folder`; `options` are those of `grilly::embed::LoadOptions`.
     #[staticmethod]
-    #[pyo3(signature = (
-        folder, device, dtype=None, max_seq_length=None, num_threads=None, memory_limit=None, default_task=None,
-        kind=Name("SentenceTransformer".into()), float32_products=None, default_dtype=None, rounded_products=None,
-        pooling=None, arguments=None,
-    ))]
-    #[allow(clippy::too_many_arguments)]
-    fn load(
-        py: Python<'_>,
-        folder: Location,
-        device: Name,
-        dtype: Option<Name>,
-        max_seq_length: Option<usize>,
-        num_threads: Option<usize>,
-        memory_limit: Option<u64>,
-        default_task: Option<Name>,
-        kind: Name,
-        float32_products: Option<Name>,
-        default_dtype: Option<Name>,
-        rounded_products: Option<Name>,
-        pooling: Option<Vec<Name>>,
-        arguments: Option<Name>,
-    ) -> PyResult<Self> {
+    fn load(py: Python<'_>, folder: Location, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         check_process()?;
-        let class = kind.0.parse()?;
-        let dtype = match (dtype, default_dtype) {
-            (Some(name), _) => name.0.parse()?,
-            (None, Some(name)) => DTypeChoice::Default(name.0.parse()?),
-            (None, None) => DTypeChoice::Model,
-        };
-        let options = LoadOptions {
-            device: device.0,
-            dtype,
-            max_seq_length,
-            num_threads,
-            memory_limit,
-            default_task: default_task.map(|task| task.0),
-            class,
-            float32_products: float32_products.map(|name| name.0.parse()).transpose()?,
-            rounded_products: rounded_products.map(|name| name.0.parse()).transpose()?,
-            pooling: pooling.map(|names| names.iter().map(pool_mode).collect::<PyResult<_>>()).transpose()?,
-            arguments: match arguments {
-                Some(text) => Arguments::of_caller(&text.0)?.0,
-                None => Arguments::default(),
-            },
-        };
-        let model = lock::without(py, || grilly::EmbeddingModel::load(&folder.0, &options))?;
+        let options: LoadOptions = read_options(json(options)?)?;
+        let model = lock::without(py, || grilly::Model::load(&folder.0, &options))?;
         Ok(EmbeddingModel { model: model.into() })
     }
 
-    /// Embeddings `[N, D]`, token vectors (one `[T, H]` per text, if `tokens`) and token ids (likewise), of a task.
+    /// The outputs of texts; `options` are those of `grilly::EncodeOptions`.
     ///
     /// `progress` is called with the number of texts done after each batch; an exception in it, or in a signal handler,
     /// stops the run.
-    #[pyo3(signature = (texts, prompt, batch_size, tokens, progress=None, task=None))]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (texts, options, progress=None))]
     fn encode(
         &self,
         py: Python<'_>,
         texts: &Bound<'_, PyList>,
-        prompt: &Bound<'_, PyAny>,
-        batch_size: usize,
-        tokens: bool,
+        options: &Bound<'_, PyDict>,
         progress: Option<Py<PyAny>>,
-        task: Option<Name>,
-    ) -> PyResult<Outputs> {
+    ) -> PyResult<Encoded> {
         let model = self.model()?;
         let texts = text::strings(texts, "texts")?;
-        let (prompt, task) = (text::string(prompt, || "prompt".into())?, task.map(|task| task.0));
-        let options = EncodeOptions { prompt, task, batch_size, tokens };
-        outputs(py, reporting(py, progress, |progress| model.encode(&texts, &options, progress))?)
+        let options: EncodeOptions = read_options(json(options)?)?;
+        Ok(encoded(py, reporting(py, progress, |progress| model.encode(&texts, &options, progress))?))
     }
 
-    /// Outputs of pairs `[N, D]`, each of a text and the text at the same place of `seconds`; otherwise as `encode`.
-    #[pyo3(signature = (firsts, seconds, prompt, batch_size, progress=None, task=None))]
-    #[allow(clippy::too_many_arguments)]
+    /// The outputs of pairs, each of a text and the text at the same place of `seconds`; otherwise as `encode`.
+    #[pyo3(signature = (firsts, seconds, options, progress=None))]
     fn encode_pairs(
         &self,
         py: Python<'_>,
         firsts: &Bound<'_, PyList>,
         seconds: &Bound<'_, PyList>,
-        prompt: &Bound<'_, PyAny>,
-        batch_size: usize,
+        options: &Bound<'_, PyDict>,
         progress: Option<Py<PyAny>>,
-        task: Option<Name>,
-    ) -> PyResult<Matrix> {
+    ) -> PyResult<Encoded> {
         let model = self.model()?;
         let pairs = text::pairs(firsts, seconds)?;
-        let (prompt, task) = (text::string(prompt, || "prompt".into())?, task.map(|task| task.0));
-        let options = EncodeOptions { prompt, task, batch_size, tokens: false };
-        let work = |progress: Progress<'_>| model.encode_pairs(&pairs, &options, progress);
-        Ok(reporting(py, progress, work)?.texts.into_pyarray(py).unbind())
+        let options: EncodeOptions = read_options(json(options)?)?;
+        Ok(encoded(py, reporting(py, progress, |progress| model.encode_pairs(&pairs, &options, progress))?))
     }
 
     /// Token ids and segments of each pair, special tokens included, truncated to the limit.
@@ -249,23 +191,20 @@ impl EmbeddingModel {
         Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
     }
 
-    /// The decoder's last hidden state of each pair, `[T, H]`; `progress` as in `encode`.
-    #[pyo3(signature = (texts, decoder_texts, prompt, batch_size, shift_right, progress=None))]
-    #[allow(clippy::too_many_arguments)] // those of Python's method
+    /// The decoder's last hidden state of each pair, `[T, H]`; `options` are those of `grilly::DecodeOptions`, `progress` as in
+    /// `encode`.
+    #[pyo3(signature = (texts, decoder_texts, options, progress=None))]
     fn decode_states(
         &self,
         py: Python<'_>,
         texts: &Bound<'_, PyList>,
         decoder_texts: &Bound<'_, PyList>,
-        prompt: &Bound<'_, PyAny>,
-        batch_size: usize,
-        shift_right: bool,
+        options: &Bound<'_, PyDict>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Vec<Matrix>> {
         let model = self.model()?;
         let (texts, decoder_texts) = (text::strings(texts, "texts")?, text::strings(decoder_texts, "decoder_texts")?);
-        let prompt = text::string(prompt, || "prompt".into())?;
-        let options = DecodeOptions { prompt, batch_size, shift_right };
+        let options: DecodeOptions = read_options(json(options)?)?;
         let work = |progress: Progress<'_>| model.decode_states(&texts, &decoder_texts, &options, progress);
         Ok(matrices(py, reporting(py, progress, work)?))
     }
@@ -325,27 +264,27 @@ impl EmbeddingModel {
 
     /// The token with each id; None for an id that no token has.
     fn tokens_of(&self, py: Python<'_>, ids: Vec<u32>) -> PyResult<Vec<Option<String>>> {
-        self.briefly(py, |model| ids.iter().map(|id| model.tokenizer().token(*id)).collect())
+        self.briefly(py, |model| ids.iter().map(|id| model.first().tokenizer().token(*id)).collect())
     }
 
     /// The number of leading tokens of `prompt` and a text of a task that belong to the prompt.
     #[pyo3(signature = (prompt, task=None))]
     fn prompt_length(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>, task: Option<Name>) -> PyResult<usize> {
-        let model = self.for_task(task.as_ref())?;
+        let route = self.route(task.as_ref())?;
         let prompt = text::string(prompt, || "prompt".into())?;
-        Ok(lock::briefly_without(py, || model.prompt_length(&prompt))?)
+        Ok(lock::briefly_without(py, || route.prompt_length(&prompt))?)
     }
 
     /// The type to which the weights are rounded, of the first of several routes.
     #[getter]
     fn dtype(&self) -> PyResult<Cow<'static, str>> {
-        Ok(self.model()?.dtype().name())
+        Ok(self.model()?.first().dtype().name())
     }
 
     /// The type to which the weights for a task are rounded.
     #[pyo3(signature = (task=None))]
     fn dtype_for(&self, task: Option<Name>) -> PyResult<Cow<'static, str>> {
-        Ok(self.for_task(task.as_ref())?.dtype().name())
+        Ok(self.route(task.as_ref())?.dtype().name())
     }
 
     /// Names of what the modules take beside the texts: `task`, and `modality` of a Router.
@@ -380,20 +319,20 @@ impl EmbeddingModel {
     /// `"left"`.
     #[pyo3(signature = (task=None))]
     fn padding(&self, task: Option<Name>) -> PyResult<(Option<u32>, &'static str)> {
-        let tokenizer = self.for_task(task.as_ref())?.tokenizer();
+        let tokenizer = self.route(task.as_ref())?.tokenizer();
         Ok((tokenizer.pad_id(), tokenizer.padding_side().name()))
     }
 
     /// The form of the messages that a task's texts become, `"flat"` or `"structured"`; None for texts as they are.
     #[pyo3(signature = (task=None))]
     fn messages(&self, task: Option<Name>) -> PyResult<Option<&'static str>> {
-        Ok(self.for_task(task.as_ref())?.messages())
+        Ok(self.route(task.as_ref())?.messages())
     }
 
     /// Whether a task's tokenizer passes segments to the model; if not, all are 0.
     #[pyo3(signature = (task=None))]
     fn gives_segments(&self, task: Option<Name>) -> PyResult<bool> {
-        Ok(self.for_task(task.as_ref())?.tokenizer().gives_segments())
+        Ok(self.route(task.as_ref())?.tokenizer().gives_segments())
     }
 
     /// The backend that runs batches now: `"vulkan"` or `"cpu"`.
@@ -411,7 +350,7 @@ impl EmbeddingModel {
     /// Columns of an embedding, or scores of a pair.
     #[getter]
     fn dimension(&self) -> PyResult<usize> {
-        Ok(self.model()?.dimension())
+        Ok(self.model()?.first().dimension())
     }
 
     /// Maximum tokens of a text.
@@ -433,29 +372,26 @@ impl EmbeddingModel {
     /// `config.json` as text.
     #[getter]
     fn config_json(&self) -> PyResult<&str> {
-        Ok(self.model()?.config_json())
+        Ok(self.model()?.first().config_json())
     }
 
     /// `model_type` of config.json.
     #[getter]
     fn model_type(&self) -> PyResult<&str> {
-        Ok(self.model()?.model_type())
+        Ok(self.model()?.first().model_type())
     }
 
-    /// What the folder configures: prompts by name, in its order; the name of the prompt used by default; `cosine`, `dot`,
-    /// `euclidean` or `manhattan`; the number of leading dimensions kept of each embedding; the class of the function that
-    /// turns logits into scores; the maximum number of weights other than zero.
+    /// What the folder configures: prompts as pairs of name and text, in its order, the name of the default one, the
+    /// similarity, and each setting of the class; None for what it does not state.
     #[getter]
-    fn configured(&self) -> PyResult<Configured> {
-        let found = self.model()?.sentence_config().clone();
-        Ok((
-            found.prompts,
-            found.default_prompt_name,
-            found.similarity_fn_name,
-            found.truncate_dim,
-            found.activation_fn,
-            found.max_active_dims,
-        ))
+    fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let text = serde_json::Value::Object(self.model()?.settings()).to_string();
+        Ok(py.import("json")?.call_method1("loads", (text,))?)
+    }
+
+    /// Raises `UnusableError` for a closed model and after a fork.
+    fn require_open(&self) -> PyResult<()> {
+        Ok(self.model()?.require_open()?)
     }
 
     /// Names of the modules in order, each with one line of its settings.

@@ -30,7 +30,7 @@ mod _core {
     #[pymodule_export]
     use crate::compiler::{ComputeFunction, ShaderCompiler, ShaderTable, configure};
     #[pymodule_export]
-    use crate::embed::{EmbeddingModel, check_arguments, head_rows, model_rows, module_rows};
+    use crate::embed::{EmbeddingModel, Encoded, check_arguments, head_rows, model_rows, module_rows};
     #[pymodule_export]
     use crate::flash::{flash_rows, flash_select, flash_shared_memory, flash_validate};
     #[pymodule_export]

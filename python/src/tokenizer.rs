@@ -53,7 +53,7 @@ impl Tokenizer {
     /// Runs short work on the tokenizer without the interpreter's lock.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&core::Tokenizer) -> T + Send) -> PyResult<T> {
         let model = self.model.get().model()?;
-        Ok(lock::briefly_without(py, || work(model.tokenizer())))
+        Ok(lock::briefly_without(py, || work(model.first().tokenizer())))
     }
 }
 

@@ -7,45 +7,28 @@ use ndarray::Array2;
 use super::encode::Given;
 use super::load::with_remedy;
 use super::parts::{Parts, cut};
-use super::run::Work;
+use super::session::{Session, Work};
 use super::stages::Stage;
-use super::{EmbeddingModel, Encoded};
+use super::{DecodeOptions, Encoded, Model, Route};
 use crate::model::arch::ARCHITECTURES;
 use crate::model::decoder::Decoder;
 use crate::model::encoder::{build_decoder, needed};
 use crate::text::tokenizer::Tokens;
 use crate::{Error, Result};
 
-/// Options of decoding.
-#[derive(Debug, Clone)]
-pub struct DecodeOptions {
-    /// Prefix of every text that is encoded.
-    pub prompt: String,
-    /// Maximum pairs per batch.
-    pub batch_size: usize,
-    /// Whether the decoder reads the start token and all tokens but the last, instead of the tokens as they are.
-    pub shift_right: bool,
-}
-
-impl Default for DecodeOptions {
-    fn default() -> Self {
-        DecodeOptions { prompt: String::new(), batch_size: 32, shift_right: true }
-    }
-}
-
-impl EmbeddingModel {
+impl Model {
     /// The decoder's last hidden state of each pair, `[tokens, hidden]`: the encoder reads `texts[i]`, the decoder
     /// `decoder_texts[i]`, with a state per token. The decoder's weights are read by the first call. `progress` is
-    /// called as by [`EmbeddingModel::encode`], with the number of pairs done.
+    /// called as by [`Model::encode`], with the number of pairs done.
     ///
     /// # Errors
     /// `Unsupported` for a model without a decoder, `Weights` for one that lacks some of its tensors, `ModelFormat`
     /// where the configuration states no start token for the shift; `InvalidArgument` for lists of different lengths;
-    /// otherwise as [`EmbeddingModel::encode`].
+    /// otherwise as [`Model::encode`].
     ///
     /// ```no_run
-    /// use grilly::{DecodeOptions, EmbeddingModel};
-    /// let model = EmbeddingModel::load("t5-small".as_ref(), &Default::default())?;
+    /// use grilly::{DecodeOptions, Model};
+    /// let model = Model::load("t5-small".as_ref(), &Default::default())?;
     /// let (texts, decoder_texts) = (["A house.".to_owned()], ["Ein Haus.".to_owned()]);
     /// let states = model.decode_states(&texts, &decoder_texts, &DecodeOptions::default(), &mut |_| Ok(()))?;
     /// assert_eq!(states[0].ncols(), 512);
@@ -58,7 +41,7 @@ impl EmbeddingModel {
         options: &DecodeOptions,
         progress: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Vec<Array2<f32>>> {
-        self.runner()?;
+        self.require_open()?;
         if options.batch_size == 0 {
             return Err(Error::InvalidArgument("batch_size is 0, expected at least 1".into()));
         }
@@ -66,9 +49,10 @@ impl EmbeddingModel {
             let (texts, others) = (texts.len(), decoder_texts.len());
             return Err(Error::InvalidArgument(format!("{texts} texts, but {others} decoder_texts; expected pairs")));
         }
-        let (decoder, stage) = self.decoder()?;
-        let (call, others) = (self.call(&options.prompt, None), self.call("", None));
-        let start = if options.shift_right { Some(self.start(decoder)?) } else { None };
+        let route = self.first();
+        let (decoder, stage) = route.decoder()?;
+        let (call, others) = (route.call(&options.prompt, None), route.call("", None));
+        let start = if options.shift_right { Some(route.start(decoder)?) } else { None };
         let mut states = Vec::with_capacity(texts.len());
         // Of one group at a time, the encoder's states are kept too.
         let bytes: Vec<usize> = texts.iter().zip(decoder_texts).map(|(text, other)| text.len() + other.len()).collect();
@@ -81,10 +65,10 @@ impl EmbeddingModel {
             };
             let within = |part: Range<usize>| done + part.start..done + part.end;
             let bytes = &bytes[group.clone()];
-            let parts = Parts::in_turn(bytes, |part| self.tokens_of(texts, within(part), call));
-            let encoded = self.rows(work(&self.source.encoders[0]), parts, &mut |_| progress(done))?;
+            let parts = Parts::in_turn(bytes, |part| route.tokens_of(texts, within(part), call));
+            let encoded = self.rows(work(&route.source.encoders[0]), parts, &mut |_| progress(done))?;
             let parts =
-                Parts::in_turn(bytes, |part| Ok(shifted(self.tokens_of(decoder_texts, within(part), others)?, start)));
+                Parts::in_turn(bytes, |part| Ok(shifted(route.tokens_of(decoder_texts, within(part), others)?, start)));
             let work = Work { states: &encoded, ..work(stage) };
             let decoded = self.rows(work, parts, &mut |pairs| progress(done + pairs))?;
             if let Some(pair) = decoded.iter().position(|rows| !rows.iter().all(|number| number.is_finite())) {
@@ -104,18 +88,20 @@ impl EmbeddingModel {
         mut parts: Parts<'_>,
         progress: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Vec<Array2<f32>>> {
-        self.run(self.runner()?, &mut work, &mut parts, progress)?;
+        Session::new(self, self.first())?.run(&mut work, &mut parts, progress)?;
         Ok(work.encoded.tokens)
     }
 
     /// The decoder's plan as text, one line per step.
     ///
     /// # Errors
-    /// As [`EmbeddingModel::decode_states`], for a model without a decoder.
+    /// As [`Model::decode_states`], for a model without a decoder.
     pub fn decoder_plan_text(&self) -> Result<String> {
-        Ok(self.decoder()?.1.plan.to_string())
+        Ok(self.first().decoder()?.1.plan.to_string())
     }
+}
 
+impl Route {
     /// The decoder and its plan, made by the first call.
     fn decoder(&self) -> Result<(&Decoder, &Stage)> {
         let Some(decoder) = self.spec.decoder.as_deref() else {

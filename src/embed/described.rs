@@ -4,23 +4,24 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::{Map, Value, json};
 
-use super::EmbeddingModel;
+use super::{Model, Route};
 use crate::model::heads::{Columns, First, Head};
 use crate::model::routes::Row;
 use crate::model::task_head::Task;
 
-impl EmbeddingModel {
+impl Model {
     /// Names of the modules in order, each with one line of its settings, e.g. `Pooling: mean`; a Router is one, with the
     /// names of its routes' modules.
     pub fn modules(&self) -> Vec<(String, String)> {
-        let mut own = self.own_modules().into_iter();
+        let rows = &self.first().rows;
+        let mut own = self.first().own_modules().into_iter();
         let Some(listing) = &self.listing else { return own.collect() };
         let mut modules = Vec::new();
-        for (number, row) in self.rows.iter().enumerate() {
+        for (number, row) in rows.iter().enumerate() {
             let described = own.next();
             match listing.router(row.place) {
                 None => modules.extend(described),
-                Some(routes) if number == 0 || self.rows[number - 1].place != row.place => {
+                Some(routes) if number == 0 || rows[number - 1].place != row.place => {
                     modules.push(("Router".to_owned(), routes));
                 }
                 Some(_) => {}
@@ -29,6 +30,27 @@ impl EmbeddingModel {
         modules
     }
 
+    /// The modules in order as JSON objects: the name as `kind`, and the settings under sentence-transformers' names; of a
+    /// Router `routes`, each with its modules.
+    pub fn module_settings(&self) -> Vec<Value> {
+        let Some(listing) = &self.listing else { return self.first().own_settings() };
+        let all: Vec<(&Row, Value)> =
+            self.routes.iter().flat_map(|route| route.rows.iter().zip(route.own_settings())).collect();
+        let of =
+            |row: &Row| all.iter().find(|(known, _)| *known == row).map_or(Value::Null, |(_, found)| found.clone());
+        listing.settings(of)
+    }
+
+    /// The plan for texts without a task as text, one line per step, how float32 products run, and which products of a model
+    /// in integers are none.
+    pub fn plan_text(&self) -> String {
+        let route = self.usual();
+        let stage = route.stage(None).unwrap_or(&route.source.encoders[0]);
+        route.plan_text(stage, self.runner().ok().map(|runner| runner.splits_float32()))
+    }
+}
+
+impl Route {
     /// The modules that texts pass through.
     fn own_modules(&self) -> Vec<(String, String)> {
         let spec = &self.spec;
@@ -49,20 +71,9 @@ impl EmbeddingModel {
         modules
     }
 
-    /// The modules in order as JSON objects: the name as `kind`, and the settings under sentence-transformers' names; of a
-    /// Router `routes`, each with its modules.
-    pub fn module_settings(&self) -> Vec<Value> {
-        let Some(listing) = &self.listing else { return self.own_settings() };
-        let all: Vec<(&Row, Value)> =
-            self.all().flat_map(|model| model.rows.iter().zip(model.own_settings())).collect();
-        let of =
-            |row: &Row| all.iter().find(|(known, _)| *known == row).map_or(Value::Null, |(_, found)| found.clone());
-        listing.settings(of)
-    }
-
     /// The settings of the modules that texts pass through.
     fn own_settings(&self) -> Vec<Value> {
-        let (hidden, limit) = (self.spec.hidden, self.max_seq_length.load(Relaxed));
+        let (hidden, limit) = (self.spec.hidden, self.max_seq_length());
         let (task, output) = match self.modules.task {
             None => ("feature-extraction", "token_embeddings"),
             Some(Task::Scores) => ("sequence-classification", "scores"),

@@ -5,9 +5,8 @@ use std::ops::Range;
 use ndarray::Array2;
 
 use super::parts::Parts;
-use super::run::Work;
-use super::{EmbeddingModel, EncodeOptions, Encoded};
-use crate::backend::BackendKind;
+use super::session::{Session, Work};
+use super::{EncodeOptions, Encoded, Model};
 use crate::model::encoder::outputs;
 use crate::text::chat::Chat;
 use crate::text::tokenizer::{Tokenizer, Tokens};
@@ -65,7 +64,7 @@ pub(super) struct Call<'a> {
     pub chat: Option<&'a Chat>,
 }
 
-impl EmbeddingModel {
+impl Model {
     /// Computes the embeddings of `texts`. `progress` is called with the number of texts done so far, after each batch
     /// and each part of the tokenizing; an error that it returns stops the run.
     ///
@@ -81,10 +80,10 @@ impl EmbeddingModel {
         self.encode_given(Given::Texts(texts), options, progress)
     }
 
-    /// As [`EmbeddingModel::encode`] of pairs of texts, each in the tokenizer's template of two.
+    /// As [`Model::encode`] of pairs of texts, each in the tokenizer's template of two.
     ///
     /// # Errors
-    /// As [`EmbeddingModel::encode`].
+    /// As [`Model::encode`].
     pub fn encode_pairs(
         &self,
         pairs: &[[String; 2]],
@@ -100,14 +99,15 @@ impl EmbeddingModel {
         options: &EncodeOptions,
         progress: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Encoded> {
-        let runner = self.runner()?;
+        self.require_open()?;
         if options.batch_size == 0 {
             return Err(Error::InvalidArgument("batch_size is 0, expected at least 1".into()));
         }
         let bytes = given.bytes();
         let task = options.task.as_deref();
         // No texts need no route.
-        let (model, stage) = if bytes.is_empty() { self.first_used() } else { self.chosen(task)? };
+        let route = if bytes.is_empty() { self.usual() } else { self.route(task)? };
+        let stage = if bytes.is_empty() { route.stage(None)? } else { route.stage(task)? };
         let encoded = Encoded {
             texts: Array2::zeros((bytes.len(), stage.dimension())),
             tokens: if options.tokens { vec![Array2::default((0, 0)); bytes.len()] } else { Vec::new() },
@@ -115,18 +115,19 @@ impl EmbeddingModel {
         };
         let mut work = Work {
             tokens: Vec::with_capacity(bytes.len()),
-            first: model.unpooled_tokens(&options.prompt)?,
+            first: route.unpooled_tokens(&options.prompt)?,
             wanted: stage.outputs_of_texts().chain(options.tokens.then_some(outputs::TOKENS)).collect(),
             ..Work::new(stage, options.batch_size, encoded)
         };
-        let call = model.call(&options.prompt, task);
+        let call = route.call(&options.prompt, task);
+        let mut session = Session::new(self, route)?;
         std::thread::scope(|scope| {
-            let tokenize = |part: Range<usize>| model.tokens_of(given, part, call);
-            let mut parts = match runner.kind {
-                BackendKind::Vulkan => Parts::ahead(scope, &bytes, tokenize),
-                BackendKind::Cpu => Parts::in_turn(&bytes, tokenize),
+            let tokenize = |part: Range<usize>| route.tokens_of(given, part, call);
+            let mut parts = match session.is_elsewhere() {
+                true => Parts::ahead(scope, &bytes, tokenize),
+                false => Parts::in_turn(&bytes, tokenize),
             };
-            model.run(runner, &mut work, &mut parts, progress)
+            session.run(&mut work, &mut parts, progress)
         })?;
         if options.tokens {
             work.encoded.ids = work.tokens.into_iter().map(|text| text.ids).collect();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::EmbeddingModel;
+use super::Model;
 use crate::export::{CompiledPlan, Target, compile_plan, write};
 use crate::model::encoder::Input;
 use crate::model::spec::PositionRows;
@@ -22,7 +22,7 @@ pub struct ExportOptions<'a> {
     pub truncate_dim: Option<usize>,
 }
 
-impl EmbeddingModel {
+impl Model {
     /// Writes the encoder of texts without a task to a folder, which is made if it is missing, in float32 and within the limits
     /// of every WebGPU device; returns the files' names:
     ///
@@ -46,23 +46,24 @@ impl EmbeddingModel {
             let problem = "models are written in \"wgsl\" alone, kernels by `kernel.compile` in the others, too";
             return Err(Error::InvalidArgument(format!("target is {:?}: {problem}", target.name())));
         }
-        let (model, stage) = self.chosen(None)?;
+        let route = self.route(None)?;
+        let stage = route.stage(None)?;
         let name = |error| match error {
             Error::Unsupported { what, reason } => {
-                Error::unsupported(format!("{} cannot be exported: {what}", model.model_type), reason)
+                Error::unsupported(format!("{} cannot be exported: {what}", route.model_type), reason)
             }
             other => other,
         };
-        if model.chat.is_some() {
+        if route.chat.is_some() {
             return Err(name(Error::unsupported("its chat template", "the page's tokenizer has texts as they are")));
         }
         let CompiledPlan { compiled, plan, weights } = compile_plan(&stage.plan, target).map_err(name)?;
-        let (tokenizer, mut texts) = model.tokenizer.exported().map_err(name)?;
-        texts["longest"] = json!(model.longest(None));
+        let (tokenizer, mut texts) = route.tokenizer.exported().map_err(name)?;
+        texts["longest"] = json!(route.longest(None));
         texts["prompt"] = json!(prompt);
         texts["truncate_dim"] = json!(truncate_dim);
-        texts["unpooled"] = json!(model.unpooled_tokens(prompt)?);
-        texts["vocabulary"] = json!(model.spec.words.rows);
+        texts["unpooled"] = json!(route.unpooled_tokens(prompt)?);
+        texts["vocabulary"] = json!(route.spec.words.rows);
         let outputs = stage.outputs_of_texts().map(|place| json!({"place": place, "columns": stage.columns(place)}));
         let mut described = compiled.interface;
         for row in described["dispatches"].as_array_mut().into_iter().flatten() {
@@ -75,7 +76,7 @@ impl EmbeddingModel {
         let mut constants = Vec::new();
         for id in weights {
             let value = plan.graph.value(id);
-            for part in value.tensors(&*model.source.weights)? {
+            for part in value.tensors(&*route.source.weights)? {
                 let start = constants.len();
                 constants.resize(start + value.dtype.bytes(part.elements()), 0);
                 part.read(0, value.dtype, &mut constants[start..])?;

@@ -7,9 +7,9 @@ use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::encode::Given;
-use super::run::{Work, matrix};
+use super::session::{Session, Work, matrix};
 use super::stages::{Stage, prepare};
-use super::{EmbeddingModel, Encoded};
+use super::{Encoded, Model};
 use crate::Result;
 use crate::backend::{Program, ProgramOptions, cpu};
 use crate::graph::{Graph, Node, Rounding, Source, TokenProducts, ValueId};
@@ -166,16 +166,17 @@ pub struct IntegerProduct {
     pub y: Array2<f32>,
 }
 
-impl EmbeddingModel {
+impl Model {
     /// Every product of integers for texts without a task, in the order of the plan, for those who compute it again.
     ///
     /// # Errors
-    /// As [`EmbeddingModel::encode`].
+    /// As [`Model::encode`].
     pub fn integer_products(&self, texts: &[String]) -> Result<Vec<IntegerProduct>> {
-        let (model, stage) = self.first_used();
-        let tokens = model.tokens_of(Given::Texts(texts), 0..texts.len(), model.call("", None))?;
+        let route = self.usual();
+        let stage = route.stage(None)?;
+        let tokens = route.tokens_of(Given::Texts(texts), 0..texts.len(), route.call("", None))?;
         let rows = tokens.iter().map(|text| text.ids.len()).sum();
-        let (graph, weights) = (stage.plan.graph.clone().with_normed_rows(), &*model.source.weights);
+        let (graph, weights) = (stage.plan.graph.clone().with_normed_rows(), &*route.source.weights);
         let products = || {
             graph.nodes.iter().filter_map(|node| match &node.op {
                 Op::QuantizedLinear(op) => Some((node, op)),
@@ -192,9 +193,8 @@ impl EmbeddingModel {
         let wanted: Vec<ValueId> = products()
             .flat_map(|product| [rounding(product.0).0, product.0.results[0]].into_iter().chain(residual(product)))
             .collect();
-        let runner = self.runner()?;
-        let found =
-            values(graph.clone(), &stage.inputs, &wanted, tokens, |stage| runner.prepare(&model.source, stage))?;
+        let session = Session::new(self, route)?;
+        let found = values(graph.clone(), &stage.inputs, &wanted, tokens, |stage| session.prepare(stage))?;
         let mut found = wanted.iter().zip(&found).map(|(id, values)| {
             let columns = graph.value(*id).shape.columns();
             Ok(matrix(values, rows, columns)?.to_owned())

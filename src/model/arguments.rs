@@ -9,8 +9,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, shown, unsupported};
+use super::fields::{Fields, is_set, shown, unsupported};
 use super::files::{read_json, transformer_settings};
+use super::nearest::nearest;
 use crate::{Error, Result};
 use rows::{Effect, KINDS, Kind, OF_HUB, ONLY_IF_STATED, OTHER_NAMES};
 
@@ -46,7 +47,7 @@ impl Arguments {
                     Some(Effect::Read) => {}
                     Some(Effect::Nothing) => notes.push(format!("{} changes nothing here", what())),
                     Some(Effect::Never(reason)) => return Err(Error::unsupported(what(), reason)),
-                    Some(Effect::Refused(reason)) if is_set(value) => return Err(Error::unsupported(what(), reason)),
+                    Some(Effect::Refused(reason)) if asks(value) => return Err(Error::unsupported(what(), reason)),
                     Some(Effect::Refused(_)) => {}
                     None => return Err(Error::unsupported(what(), kind.unknown(key))),
                 }
@@ -74,7 +75,7 @@ impl Arguments {
                 match kind.effect(key) {
                     Some(Effect::Read) => {}
                     Some(Effect::Never(reason)) => return Err(unsupported(&path, what, reason)),
-                    Some(Effect::Refused(reason)) if is_set(value) => return Err(unsupported(&path, what, reason)),
+                    Some(Effect::Refused(reason)) if asks(value) => return Err(unsupported(&path, what, reason)),
                     None if kind.strict => return Err(unsupported(&path, what, kind.unknown(key))),
                     _ => log::debug!(target: "grilly", "{}: {what} changes nothing", path.display()),
                 }
@@ -139,10 +140,11 @@ impl Kind {
 
     /// Why a key that no reader has is refused.
     fn unknown(&self, key: &str) -> String {
-        let names = self.rows.iter().filter(|(_, effect)| *effect == Effect::Read);
-        let mut names: Vec<&str> = names.flat_map(|(names, _)| names.split_whitespace()).collect();
-        names.sort_by(|a, b| strsim(key, b).total_cmp(&strsim(key, a)));
-        format!("nothing reads it; the nearest name that is read is {:?}", names.first().unwrap_or(&""))
+        let rows = self.rows.iter().filter(|(_, effect)| *effect == Effect::Read);
+        match nearest(key, rows.flat_map(|(names, _)| names.split_whitespace())) {
+            Some(near) => format!("nothing reads it; the nearest name that is read is {near:?}"),
+            None => "nothing reads it: leave it out".into(),
+        }
     }
 }
 
@@ -151,20 +153,7 @@ fn ends_so(name: &str, key: &str) -> bool {
     name.strip_prefix('*').is_some_and(|end| key.ends_with(end))
 }
 
-/// The share of pairs of letters that two names have in common.
-fn strsim(one: &str, other: &str) -> f64 {
-    let pairs = |text: &str| text.as_bytes().windows(2).map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let (one, other) = (pairs(one), pairs(other));
-    let shared = one.iter().filter(|pair| other.contains(pair)).count();
-    shared as f64 / one.len().max(other.len()).max(1) as f64
-}
-
-/// Whether a value asks for something.
-fn is_set(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        _ => true,
-    }
+/// Whether an argument asks for something, as an object does without entries, too: the reference has none for null alone.
+fn asks(value: &Value) -> bool {
+    value.is_object() || is_set(value)
 }

@@ -7,16 +7,16 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::arguments::Arguments;
+use super::class::{CLASSES, Class, Setting};
 use super::fields::{Fields, shown};
 pub use super::files::read_json;
 use super::files::{Ordered, read_as, read_fields};
-use super::heads::{Class, First, Modules};
+use super::heads::{First, Modules};
 use crate::Result;
 pub use transformer::{Messages, Processing};
 
 /// Upper bound on the tokens of a text; tokenizers without a limit state 1e30.
 const LONGEST_TEXT: usize = i32::MAX as usize;
-const SIMILARITIES: [&str; 4] = ["cosine", "dot", "euclidean", "manhattan"];
 /// `config_sentence_transformers.json` and `sentence_bert_config.json`, with their defaults filled in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SentenceConfig {
@@ -24,10 +24,8 @@ pub struct SentenceConfig {
     pub prompts: Vec<(String, String)>,
     /// Name of the prompt used by default.
     pub default_prompt_name: Option<String>,
-    /// `cosine`, `dot`, `euclidean` or `manhattan`.
+    /// One of the class' similarities.
     pub similarity_fn_name: Option<String>,
-    /// Number of leading dimensions kept of each embedding.
-    pub truncate_dim: Option<usize>,
     /// The model's own limit of tokens per text; the position table may limit it further.
     pub max_seq_length: Option<usize>,
     /// Limits of the tasks `query` and `document`, which replace that one.
@@ -40,12 +38,8 @@ pub struct SentenceConfig {
     pub processing: Processing,
     /// Whether texts become messages of a chat template.
     pub messages: Messages,
-    /// The class of the function that turns a CrossEncoder's logits into scores.
-    pub activation_fn: Option<String>,
-    /// Whether some products of a CrossEncoder are to be of float32 numbers in any type.
-    pub keeps_float32: bool,
-    /// Maximum number of a SparseEncoder's weights other than zero.
-    pub max_active_dims: Option<usize>,
+    /// What the file states of the classes' own settings.
+    pub settings: Map<String, Value>,
 }
 
 impl SentenceConfig {
@@ -65,18 +59,18 @@ impl SentenceConfig {
 /// `ModelFormat` for files that cannot be read or have invalid values.
 pub fn read_sentence_config(
     folder: &Path,
-    class: Class,
+    class: &Class,
     modules: &Modules,
     arguments: &Arguments,
     config_json: &Map<String, Value>,
 ) -> Result<SentenceConfig> {
     let transformer = &folder.join(&modules.transformer);
-    let prompts = if class == Class::CrossEncoder { Vec::new() } else { default_prompts() };
+    let prompts = class.prompts.iter().map(|name| ((*name).to_owned(), String::new())).collect();
     let mut config = SentenceConfig { prompts, ..SentenceConfig::default() };
     if modules.listed {
         let path = folder.join("config_sentence_transformers.json");
         if path.exists() {
-            read_fields(&path, |fields| read_model_settings(fields, &path, &mut config))?;
+            read_fields(&path, |fields| read_model_settings(fields, class, &mut config))?;
         }
         transformer::read(transformer, modules, arguments, &mut config)?;
     } else if modules.first == First::Transformer {
@@ -92,12 +86,8 @@ pub fn read_sentence_config(
     Ok(config)
 }
 
-fn default_prompts() -> Vec<(String, String)> {
-    ["query", "document"].map(|name| (name.to_owned(), String::new())).to_vec()
-}
-
-fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut SentenceConfig) -> Result<()> {
-    let prompts = if fields.object("prompts").is_some() { read_prompts(path)? } else { Vec::new() };
+fn read_model_settings(fields: &mut Fields<'_>, class: &Class, config: &mut SentenceConfig) -> Result<()> {
+    let prompts = if fields.object("prompts").is_some() { read_prompts(fields.path())? } else { Vec::new() };
     for (name, prompt) in prompts {
         let text = match prompt {
             Value::String(text) => text,
@@ -120,22 +110,26 @@ fn read_model_settings(fields: &mut Fields<'_>, path: &Path, config: &mut Senten
         fields.fault(format!("default_prompt_name {name:?} is not among the prompts {known:?}"));
     }
     config.similarity_fn_name = fields.text("similarity_fn_name").map(str::to_owned);
-    if let Some(name) = config.similarity_fn_name.take_if(|name| !SIMILARITIES.contains(&name.as_str())) {
-        let file = path.display();
+    if let Some(name) = config.similarity_fn_name.take_if(|name| !class.similarities.contains(&name.as_str())) {
+        let (file, known) = (fields.path().display(), class.similarities);
         log::warn!(
             target: "grilly",
-            "{file}: similarity_fn_name {name:?} is left out, as in sentence-transformers; known are {SIMILARITIES:?}"
+            "{file}: similarity_fn_name {name:?} is left out, as in sentence-transformers; known are {known:?}"
         );
     }
-    config.truncate_dim = fields.optional_size("truncate_dim", 1..=LONGEST_TEXT);
-    config.max_active_dims = fields.optional_size("max_active_dims", 1..=LONGEST_TEXT);
-    config.activation_fn = fields.text("activation_fn").map(str::to_owned);
-    config.keeps_float32 = fields.texts("keep_in_fp32_modules").is_some_and(|names| !names.is_empty());
+    for (key, kind) in CLASSES.iter().flat_map(|class| class.settings) {
+        let found = match kind {
+            Setting::Size => fields.optional_size(key, 1..=LONGEST_TEXT).map(Value::from),
+            Setting::Text => fields.text(key).map(Value::from),
+            Setting::Texts => fields.texts(key).map(Value::from),
+        };
+        config.settings.extend(found.map(|value| ((*key).to_owned(), value)));
+    }
     Ok(())
 }
 
-/// `model_max_length` of the tokenizer, or else its older name, unless it is the huge number that means no limit; at most the
-/// model's `max_position_embeddings`, as in the reference.
+/// `model_max_length` of the tokenizer, or else its older name, unless it is null or the huge number that means no limit; at most
+/// the model's `max_position_embeddings`, as in the reference.
 fn tokenizer_limit(transformer: &Path, arguments: &Arguments, config: &Map<String, Value>) -> Result<Option<usize>> {
     let path = transformer.join("tokenizer_config.json");
     let mut values = if path.exists() { read_json(&path)? } else { Map::new() };
@@ -147,7 +141,8 @@ fn tokenizer_limit(transformer: &Path, arguments: &Arguments, config: &Map<Strin
 }
 
 fn limit(fields: &mut Fields<'_>) -> Option<usize> {
-    let key = if fields.get("model_max_length").is_some() { "model_max_length" } else { "max_len" };
+    let current = fields.is_null("model_max_length") || fields.get("model_max_length").is_some();
+    let key = if current { "model_max_length" } else { "max_len" };
     let stated = fields.get(key).and_then(Value::as_f64);
     let endless = stated.is_some_and(|limit| limit > LONGEST_TEXT as f64);
     if endless { None } else { fields.optional_size(key, 1..=LONGEST_TEXT) }

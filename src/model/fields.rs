@@ -54,14 +54,9 @@ impl<'a> Fields<'a> {
         self.problems.push(problem);
     }
 
-    /// Whether the key is present with a value other than null, false, or an empty list or object.
+    /// Whether the key is present with a value that asks for something ([`is_set`]).
     pub fn is_set(&self, key: &str) -> bool {
-        match self.get(key) {
-            None | Some(Value::Bool(false)) => false,
-            Some(Value::Array(items)) => !items.is_empty(),
-            Some(Value::Object(items)) => !items.is_empty(),
-            Some(_) => true,
-        }
+        self.get(key).is_some_and(is_set)
     }
 
     /// The keys that are set and that nothing has read.
@@ -156,6 +151,17 @@ impl<'a> Fields<'a> {
 /// The error for a value of the file `path` that is valid but has no counterpart here.
 pub fn unsupported(path: &Path, what: impl Display, reason: impl Into<String>) -> Error {
     Error::unsupported(format!("{}: {what}", path.display()), reason)
+}
+
+/// Whether a value asks for something: not null, false, or an empty string, list or object.
+pub fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(items) => !items.is_empty(),
+        _ => true,
+    }
 }
 
 /// A value as quoted in messages: the start of its JSON.

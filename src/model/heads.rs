@@ -1,18 +1,18 @@
 //! The modules of `modules.json` after the encoder, read into data and added to the graph.
 
-mod class;
-mod folder;
 mod known;
 mod read;
 mod settings;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
+
+use serde_json::{Map, Value};
 
 use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
-pub use class::Class;
-pub use folder::{read_bare, read_listed, read_listing, read_modules};
+pub(super) use known::{WORDS_AS_SCORES, left_out};
 pub use known::{known_modules, unknown_module};
+pub(super) use read::read_head;
 pub use settings::Columns;
 
 /// A value that one module gives and others read.
@@ -97,8 +97,8 @@ pub enum Head {
         /// Columns.
         dimension: usize,
     },
-    /// A module, by name, that does nothing when encoding.
-    Idle(&'static str),
+    /// A module that computes nothing in the graph: its name, and its settings.
+    Idle(&'static str, Map<String, Value>),
     /// `x / max(||x||, 1e-12)`.
     Normalize {
         /// What it replaces by the result.
@@ -136,7 +136,7 @@ pub struct Modules {
 
 impl Head {
     /// The mean of all tokens.
-    fn mean() -> Self {
+    pub(super) fn mean() -> Self {
         Head::Pooling { modes: vec![PoolMode::Mean], include_prompt: true }
     }
 
@@ -166,7 +166,7 @@ impl Head {
             Head::Dense { input, output, activation, .. } => ("Dense", format!("{input} to {output}, {activation:?}")),
             Head::LayerNorm { dimension, .. } => ("LayerNorm", format!("{dimension}")),
             Head::Normalize { .. } => ("Normalize", String::new()),
-            Head::Idle(name) => (name, String::new()),
+            Head::Idle(name, _) => (name, String::new()),
         }
     }
 }

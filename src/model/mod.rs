@@ -6,6 +6,7 @@
 
 pub mod arch;
 pub mod arguments;
+pub mod class;
 pub mod config;
 pub mod decoder;
 pub mod distances;
@@ -16,6 +17,7 @@ mod files;
 pub mod foreign;
 pub mod heads;
 pub mod mixture;
+pub mod nearest;
 mod parts;
 pub mod products;
 pub mod registry;

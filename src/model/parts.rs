@@ -109,6 +109,14 @@ impl Positions {
             Positions::None { longest } => *longest,
         }
     }
+
+    /// Whether padding before a text would change its positions in the reference, which counts from the start of a row.
+    pub fn count_padding(&self) -> bool {
+        match self {
+            Positions::Learned { rows, .. } => !matches!(rows, PositionRows::AfterPadding { .. }),
+            Positions::None { .. } => false,
+        }
+    }
 }
 
 /// An embedding table: `[rows, embedding]`.
@@ -211,5 +219,7 @@ mod tests {
             (long.of(&[4, 4]), long.of(&[4, 4, 5]), learned(long).longest_text()),
             (vec![0, 1], vec![2, 3, 4], 8)
         );
+        let counting = [bert, learned(roberta), learned(long), Positions::None { longest: 9 }];
+        assert_eq!(counting.map(|positions| positions.count_padding()), [true, false, true, false]);
     }
 }

@@ -205,15 +205,18 @@ def test_semantic_search(kind, top_k, corpus_chunk_size):
 
 
 def test_semantic_search_by_cosine(real_model_path, texts):
+    """Roundings of a float32 sum add up as a random walk: sqrt(n) units of 2^-24 for a score of 1 of n terms."""
     rows = sentence_transformers.SentenceTransformer(str(real_model_path), device="cpu").encode(texts)
     ours, theirs = util.semantic_search(rows, rows, top_k=5), their_util.semantic_search(rows, rows, top_k=5)
     exact = rows.astype(np.float64) / np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
+    allowed = np.sqrt(rows.shape[1]) * 2.0**-24
     for query, left, right in zip(exact, ours, theirs):
-        best = np.sort(exact @ query)[::-1][:5]
-        assert np.allclose([hit["score"] for hit in left], best, rtol=0, atol=5e-7)
-        scores = [hit["score"] for hit in right]
-        if min(np.abs(np.diff(scores))) > 1e-6:
-            assert [hit["corpus_id"] for hit in left[:-1]] == [hit["corpus_id"] for hit in right[:-1]]
+        order = np.argsort(-(exact @ query))[:6]
+        best = (exact @ query)[order]
+        for hits in (left, right):
+            assert np.all(np.abs([hit["score"] for hit in hits] - best[:5]) <= allowed)
+            for place in np.flatnonzero(-np.diff(best) > 2 * allowed):
+                assert {hit["corpus_id"] for hit in hits[: place + 1]} == set(order[: place + 1])
 
 
 @pytest.mark.parametrize("top_k, max_pairs, chunk", [(100, 500000, 5000), (3, 50, 41), (1, 500000, 100)])

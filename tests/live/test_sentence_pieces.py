@@ -61,7 +61,7 @@ def configure(path, **values):
 
 def same_ids(path, texts=TEXTS):
     theirs = AutoTokenizer.from_pretrained(path)
-    ours = _core.EmbeddingModel.load(path, "cpu", "float32", LONGEST)
+    ours = _core.EmbeddingModel.load(path, {"device": "cpu", "max_seq_length": LONGEST})
     for text, own, other in zip(texts, ours.tokenize(texts), theirs(texts)["input_ids"], strict=True):
         assert own == other, text
     assert ours.padding() == (theirs.pad_token_id, theirs.padding_side)

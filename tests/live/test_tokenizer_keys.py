@@ -145,7 +145,7 @@ def tried(path, key, value):
     except Exception:
         theirs = None
     try:
-        model = _core.EmbeddingModel.load(path, "cpu", "float32", LONGEST)
+        model = _core.EmbeddingModel.load(path, {"device": "cpu", "max_seq_length": LONGEST})
         ours = model.tokenize(TEXTS), model.padding()[1]
     except GrillyError:
         ours = None

@@ -108,7 +108,7 @@ def without(path, *keys):
 def same_tokens(path, texts=SOME, longest=LONGEST):
     """Ids, segments and padding of both, whole and cut to 24 tokens."""
     theirs = AutoTokenizer.from_pretrained(path)
-    ours = _core.EmbeddingModel.load(path, "cpu", "float32", longest)
+    ours = _core.EmbeddingModel.load(path, {"device": "cpu", "max_seq_length": longest})
     for most in (longest, 24):
         ours.set_max_seq_length(most)
         wanted = theirs(texts, truncation=True, max_length=most)
@@ -180,7 +180,7 @@ def test_the_kind_of_model_beside_the_class(folder, kind):
                 AutoTokenizer.from_pretrained(path)
             except Exception:
                 with pytest.raises(ModelFormatError, match=r"tokenizer\.json"):
-                    _core.EmbeddingModel.load(path, "cpu", "float32")
+                    _core.EmbeddingModel.load(path, {"device": "cpu"})
             else:
                 same_tokens(path)
 
@@ -197,7 +197,7 @@ def test_another_class(folder, family, name):
             AutoTokenizer.from_pretrained(path)
         except Exception:
             with pytest.raises(ModelFormatError, match=r"tokenizer\.json"):
-                _core.EmbeddingModel.load(path, "cpu", "float32")
+                _core.EmbeddingModel.load(path, {"device": "cpu"})
         else:
             same_tokens(path)
     without(path, "tokenizer_class")
@@ -414,7 +414,7 @@ def test_lower_case_on_request(folder, family, arguments):
     (path / "1_Pooling").mkdir()
     change(path / "1_Pooling" / "config.json", embedding_dimension=32, pooling_mode="mean")
     change(path / "sentence_bert_config.json", do_lower_case=True, max_seq_length=100)
-    ours = _core.EmbeddingModel.load(path, "cpu", "float32")
+    ours = _core.EmbeddingModel.load(path, {"device": "cpu"})
     wanted = Transformer(str(path), do_lower_case=True, max_seq_length=100).preprocess(SOME)
     rows = zip(wanted["input_ids"].tolist(), wanted["attention_mask"].tolist(), strict=True)
     assert ours.tokenize(SOME) == [[own for own, kept in zip(*row, strict=True) if kept] for row in rows]
@@ -446,7 +446,7 @@ def test_classes_of_python_code_are_refused(folder, name):
     configure(path, tokenizer_class=name)
     assert not issubclass(tokenization_auto.tokenizer_class_from_name(name), TokenizersBackend)
     with pytest.raises(UnsupportedError, match=name):
-        _core.EmbeddingModel.load(path, "cpu", "float32")
+        _core.EmbeddingModel.load(path, {"device": "cpu"})
 
 
 def test_every_class_of_transformers_is_known():

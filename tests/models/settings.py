@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import families, heads, routers, safetensors_file
+from .spoil import change_json
 from .variants import BASE
 
 LIST = families.FIXTURES / "settings.json"
@@ -47,6 +48,7 @@ def build(name: str, folder: Path) -> Path:
         shutil.move(families.build(name, folder.parent / "made"), folder)
     if name == "older":
         write(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True})
+        change_json(folder / "tokenizer_config.json", model_max_length=...)
     if name == "dense":
         add_modules(folder)
     if name == "cross":

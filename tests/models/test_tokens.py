@@ -13,7 +13,7 @@ from .token_cases import CASES, GOLDEN, MOST, TEXTS, build
 def test_ids(case, tmp_path):
     with np.load(GOLDEN) as golden:
         wanted = per_text(golden[case])
-    model = _core.EmbeddingModel.load(build(case, tmp_path / "model"), "cpu", "float32", MOST)
+    model = _core.EmbeddingModel.load(build(case, tmp_path / "model"), {"device": "cpu", "max_seq_length": MOST})
     ids = model.tokenize(TEXTS)
     assert [text for text, own, other in zip(TEXTS, ids, wanted, strict=True) if own != other] == []
 

@@ -75,6 +75,7 @@ def model(request, tiny_model):
         ("config", "config cannot be set: .*config_kwargs"),
         ("model_name", "model_name cannot be set"),
         ("backend", "backend cannot be set; settable: .*max_seq_length"),
+        ("zzz", "has no attribute 'zzz' to set; settable: "),
         ("encode", "encode cannot be set"),
     ],
 )

@@ -97,6 +97,13 @@ def test_a_compiled_function_tells_its_interface(config):
     mark = compiled["mark"]["main"]
     assert [name for name, _ in mark.push_constants] == ["batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim"]
     assert (1, "window", "uint") in mark.constants
+    for name, message in (
+        ("local_sizes", "ComputeFunction has no attribute 'local_sizes' to set; the nearest name is 'local_size';"),
+        ("zzz", "ComputeFunction has no attribute 'zzz' to set; nothing of it may be set"),
+        ("needs", "ComputeFunction.needs cannot be set; nothing of it may be set"),
+    ):
+        with pytest.raises(AttributeError, match=message):
+            setattr(mark, name, 1)
 
 
 def test_errors_are_the_classes_a_python_user_expects(config, folder):

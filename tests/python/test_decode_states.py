@@ -113,7 +113,7 @@ def test_many_pairs_are_decoded_group_by_group(model):
     texts, others = [f"{number} {long}" for number in range(45)], [f"{long} {number}" for number in range(45)]
     seen = []
     core = model._core
-    states = core.decode_states(texts, others, "", 32, True, seen.append)
+    states = core.decode_states(texts, others, {}, seen.append)
     assert len(states) == 45 and seen == sorted(seen) and seen[-1] == 45
     for index in (0, 22, 44):
         assert same_bits(states[index], model.decode_states(texts[index], others[index]))
@@ -124,7 +124,7 @@ def test_an_interrupt_ends_the_call(model):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        model._core.decode_states(TEXTS, OTHERS, "", 1, True, stop)
+        model._core.decode_states(TEXTS, OTHERS, {"batch_size": 1}, stop)
     assert len(model.decode_states(TEXTS, OTHERS)) == 3
 
 

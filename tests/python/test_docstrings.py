@@ -41,6 +41,7 @@ MODULES = [
     "sparse_weights",
     "tensors",
     "testing",
+    "token_features",
     "token_limits",
     "token_texts",
     "tokenizer",

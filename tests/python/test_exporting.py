@@ -23,7 +23,7 @@ def size(axis, counts: dict[str, int]) -> int:
 
 
 def groups(extent, counts: dict[str, int]) -> int:
-    """Workgroups along an axis, by the formulas that `EmbeddingModel::export` documents."""
+    """Workgroups along an axis, by the formulas that `Model::export` documents."""
     if isinstance(extent, int):
         return extent
     if "text_tiles" in extent:

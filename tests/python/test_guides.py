@@ -1,6 +1,7 @@
 """The Python of the README and of the guides about operations, arrays and layers runs."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -76,8 +77,8 @@ def test_the_code_for_sparse_embeddings_runs(run, tmp_path):
     assert "'sparsity_ratio'" in done.output
 
 
-def test_the_readme_lists_the_families_that_load():
-    [line] = re.findall(r"^Families that load \(`model_type` in config.json\): (.*)\.$", README, re.MULTILINE)
+def test_the_guide_to_models_lists_the_families_that_load():
+    [line] = re.findall(r"^Families that load \(`model_type` in config.json\): (.*)\.$", guide("models"), re.MULTILINE)
     assert line == ", ".join(f"`{name}`" for name, _, _ in _core.model_rows())
 
 
@@ -85,6 +86,13 @@ def test_the_readme_says_what_pip_installs_before_anything_else():
     first = README.partition("\n## ")[0]
     assert "**`pip install grilly` still brings another package**" in first
     assert "+from grilly import SentenceTransformer" in first
+
+
+def test_the_chart_of_the_readme_shows_the_measurements():
+    script = runpy.run_path(str(ROOT / "scripts" / "speed_chart.py"))
+    assert (ROOT / "docs" / "images" / "speed.svg").read_text(encoding="utf-8") == script["chart"]()
+    for _, ours, theirs in script["bars"]():
+        assert f"| {script['speed'](ours)} | {script['speed'](theirs)} |" in README
 
 
 @pytest.mark.parametrize(("name", "kept"), [("reranking", lambda row: True), ("sparse", lambda row: row[1])])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from grilly._core import check_arguments
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
@@ -21,72 +23,115 @@ HERE = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Arguments:
-    """The arguments of either constructor, as given."""
+@dataclass(frozen=True)
+class ModelArguments:
+    """The arguments of every constructor, in sentence-transformers' order; a class adds its own in a subclass."""
 
-    name: str | os.PathLike[str] | None
-    dtype: Any = None
-    default_dtype: str | None = None  # of the class; config.json may say that products are in integers
+    model_name_or_path: str | os.PathLike[str] | None = None
+    _: KW_ONLY
+    modules: Any = None
     device: Any = None
-    max_seq_length: int | None = None
     prompts: dict[str, str] | None = None
     default_prompt_name: str | None = None
-    truncate_dim: int | None = None
     cache_folder: str | os.PathLike[str] | None = None
+    trust_remote_code: bool = False
     revision: str | None = None
     local_files_only: bool = False
     token: bool | str | None = None
-    similarity_fn_name: Any = None
-    num_threads: int | None = None
-    memory_limit: int | None = None
-    float32_products: str | None = None
-    rounded_products: str | None = None  # of a converted model: the levels of its products' matrices
-    pooling: tuple[str, ...] | None = None  # modes that were set in place of the model's
-    modules: Any = None
-    trust_remote_code: bool = False
-    use_auth_token: bool | str | None = None
-    model_kwargs: Mapping[str, Any] | None = None
-    processor_kwargs: Mapping[str, Any] | None = None
-    tokenizer_kwargs: Mapping[str, Any] | None = None
-    config_kwargs: Mapping[str, Any] | None = None
+    use_auth_token: bool | str | None = field(default=None, init=False)
+    model_kwargs: dict[str, Any] | None = None
+    processor_kwargs: dict[str, Any] | None = None
+    config_kwargs: dict[str, Any] | None = None
     model_card_data: Any = None
     backend: str = "torch"
+    dtype: Any = None
+    max_seq_length: int | None = None
+    num_threads: int | None = None
+    memory_limit: int | None = None
+    float32_products: Literal["split", "plain"] | None = None
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any], **others: Any) -> Arguments:
-        """The arguments among a constructor's local variables, and others."""
-        known = {field.name for field in fields(cls)}
-        return cls(**({name: value for name, value in values.items() if name in known} | others))
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the core loads a folder by: its `LoadOptions`, all by name."""
+
+    kind: str
+    device: str
+    dtype: str | None
+    default_dtype: str | None  # of the class; config.json may say that products are in integers
+    max_seq_length: int | None
+    num_threads: int | None
+    memory_limit: int | None
+    default_task: str | None
+    float32_products: str | None
+    rounded_products: str | None = None  # of a converted model: the levels of its products' matrices
+    pooling: tuple[str, ...] | None = None  # modes that were set in place of the model's
+    arguments: str  # keyword arguments for the readers of the model's files, as JSON
 
 
 @dataclass(frozen=True)
 class Choices:
     """The checked arguments, and a log line for each that behaves differently here."""
 
-    device: str
-    dtype: str | None
-    max_seq_length: int | None
+    name: str | os.PathLike[str]
+    options: Options
     token: bool | str | None
-    default_task: str | None
-    # Keyword arguments for the readers of the model's files, as JSON.
-    passed: str
     notes: tuple[str, ...]
 
 
-def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
-    """Checks all arguments that can be checked without loading the model."""
-    if given.name is None:
+Parameters = ParamSpec("Parameters")
+Given = TypeVar("Given", bound=ModelArguments)
+#: Arguments that sentence-transformers does not have; they are the last of every constructor.
+OURS = ("dtype", "max_seq_length", "num_threads", "memory_limit", "float32_products")
+
+
+def constructor(
+    arguments: Callable[Parameters, Given],
+) -> Callable[[Callable[[Any, Given], None]], Callable[Concatenate[Any, Parameters], None]]:
+    """Lets `__init__`, which takes the arguments as one value, be called with them one by one.
+
+    Names, types, defaults and order of the signature are those of the fields of the class of `arguments`.
+
+    Example:
+        >>> import inspect
+        >>> from grilly.sentence_transformer.arguments import ModelArguments, constructor
+        >>> class Named:
+        ...     @constructor(ModelArguments)
+        ...     def __init__(self, given):
+        ...         self.name = given.model_name_or_path
+        >>> Named("a").name, list(inspect.signature(Named).parameters)[:2]
+        ('a', ['model_name_or_path', 'modules'])
+    """
+    parameters = list(inspect.signature(arguments).parameters.values())
+    parameters.sort(key=lambda parameter: parameter.name in OURS)
+
+    def decorate(method: Callable[[Any, Given], None]) -> Callable[Concatenate[Any, Parameters], None]:
+        own = list(inspect.signature(method).parameters.values())[:1]
+        signature = inspect.Signature([*own, *parameters], return_annotation="None")
+
+        @functools.wraps(method)
+        def constructed(self: Any, /, *given: Parameters.args, **named: Parameters.kwargs) -> None:
+            try:
+                signature.bind(self, *given, **named)
+            except TypeError as error:
+                raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+            method(self, arguments(*given, **named))
+
+        constructed.__signature__ = signature  # type: ignore[attr-defined]
+        return constructed
+
+    return decorate
+
+
+def choose(given: ModelArguments, kind: str, default_dtype: str | None) -> Choices:
+    """Checks all arguments for a model of a class that can be checked without loading it."""
+    if given.model_name_or_path is None:
         problem = "model_name is None, expected the name or the folder of a model"
         if given.modules is not None:
             problem += "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
         raise InvalidTypeError(problem)
     device, notes = given.device, list(notes_on(given))
-    given_to = {
-        "model_kwargs": given.model_kwargs,
-        "processor_kwargs": one_of(given),
-        "config_kwargs": given.config_kwargs,
-    }
+    given_to = {name: getattr(given, name) for name in HERE}
     model, processor, config = (checked(name, values) for name, values in given_to.items())
     need_type(given.float32_products, str | None, "float32_products", "str")
     need_type(model.get("default_task"), str | None, "model_kwargs['default_task']", "str")
@@ -109,22 +154,19 @@ def choose(given: Arguments) -> tuple[str | os.PathLike[str], Choices]:
     chosen = device_name(device)
     if device is not None and str(device).partition(":")[0] not in ("vulkan", "cpu"):
         notes.append(f"device {device!r} is taken as {chosen!r}")
-    return given.name, Choices(
+    options = Options(
+        kind=kind,
         device=chosen,
-        dtype=dtype_of(given, model, config),
+        dtype=dtype_of(given, default_dtype, model, config),
+        default_dtype=default_dtype,
         max_seq_length=limit_of(given, processor),
-        token=token_of(given),
+        num_threads=given.num_threads,
+        memory_limit=given.memory_limit,
         default_task=model.get("default_task"),
-        passed=passed,
-        notes=tuple(notes),
+        float32_products=given.float32_products,
+        arguments=passed,
     )
-
-
-def one_of(given: Arguments) -> Any:
-    """The tokenizer arguments, under either of their two names."""
-    if given.tokenizer_kwargs is not None and given.processor_kwargs is not None:
-        raise InvalidArgumentError("both processor_kwargs and tokenizer_kwargs are given; they are one argument")
-    return given.processor_kwargs if given.tokenizer_kwargs is None else given.tokenizer_kwargs
+    return Choices(given.model_name_or_path, options, token_of(given), tuple(notes))
 
 
 def checked(name: str, values: Any) -> dict[str, Any]:
@@ -144,7 +186,7 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def notes_on(given: Arguments) -> Iterator[str]:
+def notes_on(given: ModelArguments) -> Iterator[str]:
     """Log lines for the arguments that are accepted but behave differently."""
     if given.backend not in ("torch", None):
         raise UnsupportedError(
@@ -159,24 +201,24 @@ def notes_on(given: Arguments) -> Iterator[str]:
         yield "model_card_data is ignored: the model card is README.md of the model's folder"
 
 
-def dtype_of(given: Arguments, model: dict[str, Any], config: dict[str, Any]) -> str | None:
+def dtype_of(given: ModelArguments, default: str | None, model: dict[str, Any], config: dict[str, Any]) -> str | None:
     """The element type by name, `"auto"`, or None if not given or the default."""
     named = {f"model_kwargs[{key!r}]": model.get(key) for key in DTYPE_KEYS}
-    chosen = choose_dtype(given.dtype, given.default_dtype, named)
+    chosen = choose_dtype(given.dtype, default, named)
     configured = {f"config_kwargs[{key!r}]": config.get(key) for key in DTYPE_KEYS}
     silent = given.dtype in (None, "auto") and all(value in (None, "auto") for value in named.values())
     chosen = choose_dtype(None, chosen, configured) if silent else chosen
-    return None if chosen == given.default_dtype else chosen
+    return None if chosen == default else chosen
 
 
-def limit_of(given: Arguments, processor: dict[str, Any]) -> int | None:
+def limit_of(given: ModelArguments, processor: dict[str, Any]) -> int | None:
     """Most tokens of a text."""
     key = "model_max_length"
     named = {"max_seq_length": given.max_seq_length, f"processor_kwargs[{key!r}]": processor.get(key)}
     return agreed({name: positive(value, name) for name, value in named.items() if value is not None})
 
 
-def token_of(given: Arguments) -> bool | str | None:
+def token_of(given: ModelArguments) -> bool | str | None:
     """The hub token, under its current or its older name."""
     if given.token is not None and given.use_auth_token is not None:
         raise InvalidArgumentError("both token and use_auth_token are given; use_auth_token is the older name of token")

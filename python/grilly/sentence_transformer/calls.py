@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+from grilly._core import EmbeddingModel, Encoded
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.inputs import device_name, need_type, positive
 from grilly.sentence_transformer.sequence import ModuleSequence
@@ -21,8 +24,54 @@ PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
 MODALITIES = {"text", "image", "audio", "video", "message"}
 
 
+@closed()
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a call asks for beside its texts, in every class; a class adds its own in a subclass."""
+
+    prompt_name: str | None = None
+    prompt: str | None = None
+    batch_size: int = 32
+    show_progress_bar: bool | None = None
+    device: Any = None
+    pool: Any = None
+    chunk_size: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    # The task of the method called, whose prompts are looked up if none is named.
+    task: str | None = None
+
+
+@closed()
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A checked request: the core that computes, and how."""
+
+    core: EmbeddingModel
+    prompt: str
+    task: str | None
+    batch_size: int
+
+    def encode(self, texts: list[Any], advance: Any = None, tokens: bool = False) -> Encoded:
+        """The outputs of texts, those of their tokens too with `tokens`."""
+        return self.core.encode(texts, self._options(tokens), advance)
+
+    def encode_pairs(self, firsts: list[Any], seconds: list[Any], advance: Any = None) -> Encoded:
+        """The outputs of pairs of texts."""
+        return self.core.encode_pairs(firsts, seconds, self._options(False), advance)
+
+    def _options(self, tokens: bool) -> dict[str, Any]:
+        return {"prompt": self.prompt, "task": self.task, "batch_size": self.batch_size, "tokens": tokens}
+
+
 class Calls(ModuleSequence):
     """A model that computes, alone or for a pool."""
+
+    def _call(self, request: Request, task: str | None) -> Call:
+        """Checks a request for texts of a task."""
+        size = positive(request.batch_size, "batch_size")
+        prompt = self._prompt(request.prompt, request.prompt_name, request.task)
+        core = self._core_on(self._one_device(request.device, request.pool, request.chunk_size))
+        return Call(core=core, prompt=prompt, task=task, batch_size=size)
 
     def _one_device(self, device: Any, pool: Any, chunk_size: int | None) -> Any:
         """The device of a call; None for the model's own, which is also used for pools and several devices."""

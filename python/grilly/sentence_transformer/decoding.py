@@ -81,7 +81,8 @@ models of mt5 and t5 have one
             raise InvalidTypeError(f"texts and decoder_texts are {kinds}, expected two of either")
         core = self._core_on(device)
         with progress(len(items), show_progress_bar) as advance:
-            found = core.decode_states(items, others, prefix, size, shift_right, advance)
+            options = {"prompt": prefix, "batch_size": size, "shift_right": shift_right}
+            found = core.decode_states(items, others, options, advance)
         states: list[npt.NDArray[np.floating[Any]]] = [stored(each, core.dtype) for each in found]
         return states[0] if single else states
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from grilly._core import EmbeddingModel
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_list, check_options, parted, positive
 from grilly.outputs import normalize_rows, stored, to_tensor, token_features
 from grilly.quantization import PRECISIONS, quantize_embeddings
-from grilly.sentence_transformer.calls import Calls, progress
+from grilly.sentence_transformer.calls import Call, Calls, Request, progress
 from grilly.sentence_transformer.settings import Settings
 
 __all__ = ["Encoding", "Output", "Texts", "Wanted"]
@@ -27,31 +26,15 @@ OUTPUTS = (None, "sentence_embedding", "token_embeddings")
 
 @closed()
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class Wanted(Request):
     """The arguments of `encode` besides the texts."""
 
-    batch_size: int
-    show_progress_bar: bool | None
-    normalize_embeddings: bool
-    prompt_name: str | None
-    prompt: str | None
     output_value: str | None = "sentence_embedding"
-    precision: str | None
+    precision: str | None = "float32"
     convert_to_numpy: bool = True
     convert_to_tensor: bool = False
-    device: Any = None
-    truncate_dim: int | None
-    pool: Any
-    chunk_size: int | None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    # The task of the method called, whose prompts are looked up if none is named.
-    task: str | None = None
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any], task: str | None = None) -> Wanted:
-        """The arguments among a method's local variables."""
-        known = {each.name for each in fields(cls)} - {"task"}
-        return cls(**{name: value for name, value in values.items() if name in known}, task=task)
+    normalize_embeddings: bool = False
+    truncate_dim: int | None = None
 
 
 class Encoding(Calls, Settings):
@@ -61,14 +44,12 @@ class Encoding(Calls, Settings):
         """The result of `encode`, `encode_query` and `encode_document`."""
         check(wanted, self._core.call_options)
         texts, task = self._task(texts, wanted.options, wanted.task)
-        size = positive(wanted.batch_size, "batch_size")
         kept = self.truncate_dim if wanted.truncate_dim is None else positive(wanted.truncate_dim, "truncate_dim")
-        prefix = self._prompt(wanted.prompt, wanted.prompt_name, wanted.task)
         items, single = as_list(texts)
-        core = self._core_on(self._one_device(wanted.device, wanted.pool, wanted.chunk_size))
+        call = self._call(wanted, task)
         sentences_only = wanted.output_value == "sentence_embedding"
         if not items:
-            core.encode([], "", size, False)  # a closed model refuses an empty list too
+            call.core.require_open()
             if wanted.convert_to_tensor and sentences_only:
                 return to_tensor(np.array([]))
             return np.array([]) if wanted.convert_to_numpy and sentences_only else []
@@ -79,12 +60,13 @@ class Encoding(Calls, Settings):
         with progress(len(items), wanted.show_progress_bar) as advance:
             tokens, ids = list[npt.NDArray[np.float32]](), list[list[int]]()
             if pairs:
-                rows = rows_of_both(core, items, pairs, (prefix, size, task))
+                rows = rows_of_both(call, items, pairs)
             else:
-                rows, tokens, ids = core.encode(items, prefix, size, not sentences_only, advance, task)
+                found = call.encode(items, advance, tokens=not sentences_only)
+                rows, tokens, ids = found.texts, found.tokens, found.ids
         rows = rows if kept is None or kept >= rows.shape[1] else np.ascontiguousarray(rows[:, :kept])
 
-        dtype, precision = core.dtype_for(task), wanted.precision or "float32"
+        dtype, precision = call.core.dtype_for(task), wanted.precision or "float32"
         result: Any
         if wanted.output_value is None:
             result = token_features(stored(rows, dtype), [stored(each, dtype) for each in tokens], ids)
@@ -102,18 +84,15 @@ class Encoding(Calls, Settings):
         return result[0] if single else result
 
 
-def rows_of_both(
-    core: EmbeddingModel, items: list[Any], pairs: list[int], how: tuple[str, int, str | None]
-) -> npt.NDArray[np.float32]:
+def rows_of_both(call: Call, items: list[Any], pairs: list[int]) -> npt.NDArray[np.float32]:
     """Rows of texts and of the pairs among them, each pair in the tokenizer's template of two."""
-    prefix, size, task = how
     firsts, seconds = ([items[place][part] for place in pairs] for part in (0, 1))
-    found = core.encode_pairs(firsts, seconds, prefix, size, None, task)
+    found = call.encode_pairs(firsts, seconds).texts
     rows = np.empty((len(items), found.shape[1]), dtype=np.float32)
     rows[pairs] = found
     singles = sorted(set(range(len(items))) - set(pairs))
     if singles:
-        rows[singles] = core.encode([items[place] for place in singles], prefix, size, False, None, task)[0]
+        rows[singles] = call.encode([items[place] for place in singles]).texts
     return rows
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar, cast
@@ -17,7 +16,7 @@ from grilly.closed import closed
 from grilly.errors import GrillyError
 from grilly.held import Held, TokenizerSettings
 from grilly.inputs import device_name
-from grilly.sentence_transformer.arguments import Arguments, choose
+from grilly.sentence_transformer.arguments import ModelArguments, Options, choose
 from grilly.tokenizer import Tokenizer
 from grilly.unusable import Unusable
 
@@ -49,57 +48,52 @@ class Loaded:
         "model_name", "prompts", "default_prompt_name", "_include_prompt", "config", "model_type", "_token_settings",
     )  # fmt: skip
 
+    #: The element type where neither the caller nor config.json says otherwise; None for the model's own.
+    _usual_dtype: ClassVar[str | None] = None
+
     model_name: str
-    # The device that was asked for, by name.
-    _requested: str
     dtype: str
     _include_prompt: bool | None = None
-    # The element type that was asked for, None for the default of the class; routes may have ones of their own.
-    _dtype_choice: str | None
+    # What the core was loaded by: the device and the type that were asked for, and so on.
+    _options: Options
+    # Where a copy in another process finds the files.
+    _source: ModelArguments
 
-    def _load(self, arguments: Arguments) -> None:
-        """Finds the model and loads it."""
-        name, choices = choose(arguments)
+    def _load(self, arguments: ModelArguments, options: Options | None = None) -> None:
+        """Finds the model and loads it; a copy of a model has the `options` of that."""
+        choices = choose(arguments, self.kind, self._usual_dtype)
         self._held = Held()
         self.tokenizer = Tokenizer(self._held)
         self._said: set[str] = set()
         self._swap = self._held.swap
         self._elsewhere = self._held.elsewhere
         found = hub.resolve(
-            name,
+            choices.name,
             cache_folder=arguments.cache_folder,
             revision=arguments.revision,
             local_files_only=arguments.local_files_only,
             token=choices.token,
             organisation=self.default_huggingface_organization,
         )
-        self._resources = (
-            arguments.num_threads, arguments.memory_limit, choices.default_task, self.kind, arguments.float32_products,
-            arguments.default_dtype,
-        )  # fmt: skip
-        self._passed = choices.passed
-        self._held.limit, self._dtype_choice = choices.max_seq_length, choices.dtype
-        self._held.core = self._open(found.folder, choices.device, choices.dtype, arguments)
+        self._options = choices.options if options is None else options
+        self._held.limit = self._options.max_seq_length
         # A folder's path must not depend on the working directory.
         self._folder = Path(os.path.abspath(found.folder))
-        self.model_name = self._held.name = os.fspath(name)
-        self._requested, self.dtype = choices.device, self._core.dtype
-        # State needed by a copy in another process.
-        self._arguments = replace(
-            arguments,
-            name=str(self._folder) if found.found == "path" else self.model_name,
-            token=None,
-            use_auth_token=None,
-            model_card_data=None,
-            modules=None,
+        self._held.core = self._open(self._options)
+        self.model_name = self._held.name = os.fspath(choices.name)
+        self.dtype = self._core.dtype
+        self._source = type(arguments)(
+            str(self._folder) if found.found == "path" else self.model_name,
+            cache_folder=arguments.cache_folder,
+            revision=arguments.revision,
+            local_files_only=arguments.local_files_only,
         )
         for note in choices.notes:
             self._say(note)
 
-    def _open(self, folder: Path, device: str, dtype: str | None, arguments: Arguments) -> EmbeddingModel:
-        """A core for the model in `folder`, with the limit and the resources of this one."""
-        changed = (arguments.rounded_products, modes_of(arguments))
-        return EmbeddingModel.load(folder, device, dtype, self._limit, *self._resources, *changed, self._passed)
+    def _open(self, options: Options) -> EmbeddingModel:
+        """A core for the model's folder, with the current limit."""
+        return EmbeddingModel.load(self._folder, asdict(replace(options, max_seq_length=self._limit)))
 
     @property
     def _core(self) -> EmbeddingModel:
@@ -140,30 +134,34 @@ class Loaded:
         Every other setting is kept. An empty `rounded` stands for matrices as the model has them.
         """
         with self._swap:
-            before = self._core
-            before.encode([], "", 1, False)  # a closed model stays closed
-            wanted = (device or self._requested, dtype or self.dtype)
-            known = self._arguments.rounded_products
-            levels = known if rounded is None else rounded or None
-            modes = pooling or self._arguments.pooling
-            same = (self._requested, self.dtype, known, self._arguments.pooling)
-            if (*wanted, levels, modes) == same:
+            self._core.require_open()  # a closed model stays closed
+            before = self._options
+            after = replace(
+                before,
+                device=device or before.device,
+                rounded_products=before.rounded_products if rounded is None else rounded or None,
+                pooling=pooling or before.pooling,
+            )
+            if after == before and dtype in (None, self.dtype):
                 return
-            arguments = replace(self._arguments, rounded_products=levels, pooling=modes)
-            self._held.core = self._like(wanted[0], dtype or self._dtype_choice, arguments)
-            self._arguments = arguments
-            self._dtype_choice = dtype or self._dtype_choice
-            self._requested, self.dtype = wanted
+            after = replace(after, dtype=dtype or before.dtype)
+            self._held.core = self._like(after)
+            self._options = after
+            self.dtype = dtype or self.dtype
             self._elsewhere.clear()
 
-    def _like(self, device: str, dtype: str | None, arguments: Arguments) -> EmbeddingModel:
-        """The same model with the same settings on another device, in another type, or of other arguments."""
-        core = self._open(self._folder, device, dtype, arguments)
+    def _like(self, options: Options) -> EmbeddingModel:
+        """A core of other options with the settings of this model."""
+        core = self._open(options)
+        self._set_up(core)
+        return core
+
+    def _set_up(self, core: EmbeddingModel) -> None:
+        """Repeats on a core what was set on the model."""
         if self._include_prompt is not None:
             core.set_pooling_include_prompt(self._include_prompt)
         if self._token_settings.truncation_side is not None:
             core.tokenizer.set_truncation_side(self._token_settings.truncation_side)
-        return core
 
     def _core_on(self, device: Any) -> EmbeddingModel:
         """The core for a call on `device`: the model's own, or a second one that is cached for the next such call."""
@@ -171,12 +169,12 @@ class Loaded:
             return self._core
         name = device_name(device)
         with self._swap:
-            if name == self._requested or name == self._core.backend == "cpu":
+            if name == self._options.device or name == self._core.backend == "cpu":
                 return self._core
-            self._core.encode([], "", 1, False)
+            self._core.require_open()
             core = self._elsewhere.get(name)
             if core is None:
-                core = self._like(name, self._dtype_choice, self._arguments)
+                core = self._like(replace(self._options, device=name))
                 self._elsewhere.clear()
                 self._elsewhere[name] = core
             return core
@@ -205,40 +203,28 @@ class Loaded:
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Pickles by name and arguments: the copy loads the model again."""
+        """Pickles by name and options: the copy loads the model again."""
         limit = self._core.max_seq_length  # an unusable model cannot be pickled
-        _, _, task, *_ = self._resources
-        # Without the type, the limit, the device and the task, whose current values stand beside them.
-        passed = json.loads(self._passed)
-        if task is not None:
-            passed["model_kwargs"]["default_task"] = task
-        arguments = replace(
-            self._arguments, **passed, device=self._requested, dtype=self._dtype_choice, tokenizer_kwargs=None,
-            default_dtype=None if self._dtype_choice else self._arguments.default_dtype,
-            prompts=None, default_prompt_name=None, truncate_dim=None, similarity_fn_name=None,
-            max_seq_length=None if self._limit is None else limit, trust_remote_code=False,
-        )  # fmt: skip
-        return restore, (type(self), arguments, {name: getattr(self, name) for name in self.kept})
+        options = replace(self._options, max_seq_length=None if self._limit is None else limit)
+        return restore, (type(self), self._source, options, {name: getattr(self, name) for name in self.kept})
 
 
-def modes_of(arguments: Arguments) -> list[str] | None:
-    """The pooling modes that were chosen in place of the model's."""
-    return None if arguments.pooling is None else list(arguments.pooling)
-
-
-def restore(kind: type[Loaded], arguments: Arguments, settings: dict[str, Any]) -> Loaded:
+def restore(kind: type[Loaded], source: ModelArguments, options: Options, settings: dict[str, Any]) -> Loaded:
     """A pickled model, loaded again; where that fails, as after a fork, the first use raises the error."""
     model = kind.__new__(kind)
+    failed: GrillyError | None = None
     try:
-        model._load(arguments)
-        if settings["_include_prompt"] is not None:
-            model._core.set_pooling_include_prompt(settings["_include_prompt"])
-        if settings["_token_settings"].truncation_side is not None:
-            model._core.tokenizer.set_truncation_side(settings["_token_settings"].truncation_side)
+        model._load(source, options)
     except GrillyError as error:
-        model._held.core = cast(EmbeddingModel, Unusable(error))
-        model._arguments, model._requested = arguments, str(arguments.device)
-        model.dtype = str(arguments.dtype)
+        failed = error
+        model._source, model._options, model.dtype = source, options, str(options.dtype)
     for name, value in settings.items():
         setattr(model, name, value)
+    if failed is None:
+        try:
+            model._set_up(model._core)
+        except GrillyError as error:
+            failed = error
+    if failed is not None:
+        model._held.core = cast(EmbeddingModel, Unusable(failed))
     return model

@@ -228,4 +228,5 @@ KINDS: dict[str, Callable[[ModuleSequence, tuple[int, ...], str], Module]] = {
 
 def view(model: ModuleSequence, place: tuple[int, ...], kind: str, name: str = "") -> Module:
     """The view of a module: its number, or that of a Router, of a route and within it; `name` is the route's."""
-    return KINDS[kind](model, place, name)
+    # A module without a view of its own has its settings alone.
+    return (KINDS.get(kind) or type(kind, (Module,), {}))(model, place, name)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from grilly.sentence_transformer.aliases import arguments_of, older_keywords, older_name, texts_by_any_name
-from grilly.sentence_transformer.arguments import Arguments
+from grilly.sentence_transformer.arguments import constructor
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
+from grilly.sentence_transformer.settings import SentenceArguments
 
 __all__ = ["SentenceTransformer"]
+
+
+@dataclass(frozen=True)
+class PlainArguments(SentenceArguments):
+    """The constructor arguments of `SentenceTransformer`."""
+
+    _: KW_ONLY
+    backend: Literal["torch"] = "torch"
 
 
 class SentenceTransformer(Model):
@@ -87,35 +96,10 @@ class SentenceTransformer(Model):
     """
 
     @older_keywords("SentenceTransformer")
-    def __init__(
-        self,
-        model_name_or_path: str | os.PathLike[str] | None = None,
-        *,
-        modules: Any = None,
-        device: Any = None,
-        prompts: dict[str, str] | None = None,
-        default_prompt_name: str | None = None,
-        cache_folder: str | os.PathLike[str] | None = None,
-        trust_remote_code: bool = False,
-        revision: str | None = None,
-        local_files_only: bool = False,
-        token: bool | str | None = None,
-        use_auth_token: bool | str | None = None,
-        model_kwargs: dict[str, Any] | None = None,
-        processor_kwargs: dict[str, Any] | None = None,
-        config_kwargs: dict[str, Any] | None = None,
-        model_card_data: Any = None,
-        backend: Literal["torch"] = "torch",
-        similarity_fn_name: Any = None,
-        truncate_dim: int | None = None,
-        dtype: Any = None,
-        max_seq_length: int | None = None,
-        num_threads: int | None = None,
-        memory_limit: int | None = None,
-        float32_products: Literal["split", "plain"] | None = None,
-    ) -> None:
-        self._load(Arguments.of(locals(), name=model_name_or_path))
-        self._say(f"backend={backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
+    @constructor(PlainArguments)
+    def __init__(self, given: PlainArguments) -> None:
+        self._load(given)
+        self._say(f"backend={given.backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
 
     @overload
     def encode(
@@ -195,7 +179,23 @@ class SentenceTransformer(Model):
             ...     model.encode(["Hello", "World"], "query", batch_size=1).shape
             (2, 384)
         """
-        return self._encode(inputs, Wanted.of(locals()))
+        wanted = Wanted(
+            prompt_name=prompt_name,
+            prompt=prompt,
+            batch_size=batch_size,
+            show_progress_bar=show_progress_bar,
+            output_value=output_value,
+            precision=precision,
+            convert_to_numpy=convert_to_numpy,
+            convert_to_tensor=convert_to_tensor,
+            device=device,
+            normalize_embeddings=normalize_embeddings,
+            truncate_dim=truncate_dim,
+            pool=pool,
+            chunk_size=chunk_size,
+            options=options,
+        )
+        return self._encode(inputs, wanted)
 
     @older_keywords("SentenceTransformer.encode")
     @arguments_of(encode)
@@ -213,7 +213,7 @@ class SentenceTransformer(Model):
             ...     model.encode_query("Where is the cat?").shape
             (384,)
         """
-        return self._encode(inputs, Wanted.of(options, "query"))
+        return self._encode(inputs, Wanted(**options, task="query"))
 
     @older_keywords("SentenceTransformer.encode")
     @arguments_of(encode)
@@ -231,7 +231,7 @@ class SentenceTransformer(Model):
             ...     model.encode_document("Where is the cat?").shape
             (384,)
         """
-        return self._encode(inputs, Wanted.of(options, "document"))
+        return self._encode(inputs, Wanted(**options, task="document"))
 
     @older_name("encode(sentences, pool=pool)", DeprecationWarning)
     def encode_multi_process(
@@ -258,5 +258,9 @@ class SentenceTransformer(Model):
             ...     model.encode_multi_process(["Hello", "World"], pool).shape
             (2, 384)
         """
-        rows: npt.NDArray[np.generic] = self._encode(sentences, Wanted.of(locals()))
+        rows: npt.NDArray[np.generic] = self.encode(
+            sentences, pool=pool, prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, chunk_size=chunk_size,
+            show_progress_bar=show_progress_bar, precision=precision, normalize_embeddings=normalize_embeddings,
+            truncate_dim=truncate_dim,
+        )  # fmt: skip
         return rows

@@ -13,7 +13,7 @@ from grilly.held import UNLIMITED
 from grilly.inputs import device_name, merge_prompts, positive
 from grilly.place import Place
 from grilly.sentence_transformer.aliases import say_once
-from grilly.sentence_transformer.arguments import Arguments
+from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.loaded import Loaded
 from grilly.tokenizer import Tokenizer
 
@@ -29,16 +29,16 @@ class Properties(Loaded):
     usual_prompts: ClassVar[tuple[str, ...]] = ("query", "document")
     kept = (*Loaded.kept, "_trust_remote_code")
 
-    def _load(self, arguments: Arguments) -> None:
+    def _load(self, arguments: ModelArguments, options: Options | None = None) -> None:
         merge_prompts(arguments.prompts, (), ())  # report a wrong type before searching for the model
         for name in ("num_threads", "memory_limit"):
             if getattr(arguments, name) is not None:
                 positive(getattr(arguments, name), name)
-        super()._load(arguments)
+        super()._load(arguments, options)
         self._trust_remote_code = arguments.trust_remote_code
-        prompts, prompt_name, *_ = self._core.configured
-        self.prompts = merge_prompts(arguments.prompts, prompts, self.usual_prompts)
-        self.default_prompt_name = arguments.default_prompt_name or prompt_name
+        settings = self._core.settings
+        self.prompts = merge_prompts(arguments.prompts, settings["prompts"], self.usual_prompts)
+        self.default_prompt_name = arguments.default_prompt_name or settings["default_prompt_name"]
         if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
             raise InvalidArgumentError(
                 f"default_prompt_name is {self.default_prompt_name!r}, expected one of {list(self.prompts)}"
@@ -55,12 +55,12 @@ class Properties(Loaded):
         It is a str that torch takes for a device, with `type` and `index`. `backend` and `device_name` say where
         batches run.
         """
-        return Place(self._requested)
+        return Place(self._options.device)
 
     @property
     def requested_device(self) -> str:
         """The device that was asked for, by name; `backend` says where batches run."""
-        return self._requested
+        return self._options.device
 
     @property
     def _target_device(self) -> Place:
@@ -213,6 +213,10 @@ class Properties(Loaded):
             True
         """
         return self._core.plan_text
+
+    def _columns(self) -> int:
+        """Columns of an embedding, or scores of a pair."""
+        return self._core.dimension
 
     def __repr__(self) -> str:
         try:

@@ -15,12 +15,14 @@ from grilly.inputs import path_text
 from grilly.listing import ROUTERS, listed
 from grilly.sentence_transformer.arguments import DTYPE_KEYS
 from grilly.sentence_transformer.module_kinds import FLAGS
-from grilly.sentence_transformer.settings import Settings
+from grilly.sentence_transformer.sequence import ModuleSequence
 
 __all__ = ["Saving"]
 
 Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
 
+# Settings of every class in config_sentence_transformers.json.
+COMMON_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name")
 # Files of a model, its tokenizer and its weights. Weights in torch's format are copied where there are no safetensors,
 # in other formats not at all.
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
@@ -65,16 +67,16 @@ pipeline_tag: sentence-similarity
 Texts to vectors of {dimension} numbers; {limit} tokens of a text are read.
 
 ```python
-from sentence_transformers import SentenceTransformer  # or: from grilly import SentenceTransformer
+from sentence_transformers import {kind}  # or: from grilly import {kind}
 
-model = SentenceTransformer("{name}")
+model = {kind}("{name}")
 embeddings = model.encode(["A text.", "Another."])
 ```
 """
 
 
-class Saving(Settings):
-    """A model that can be saved."""
+class Saving(ModuleSequence):
+    """A model of any class that can be saved."""
 
     def save_pretrained(
         self,
@@ -156,13 +158,13 @@ class Saving(Settings):
         # Routes have limits and types of their own until one is set for all.
         routed = any(kind in ROUTERS for _, kind in modules)
         limit = not routed or self._limit is not None
-        dtype = not routed or (self._dtype_choice or self._arguments.default_dtype) not in (None, "auto")
+        dtype = not routed or (self._options.dtype or self._options.default_dtype) not in (None, "auto")
         for path in (path for path, kind in modules if kind == "Transformer"):
             changed[os.path.join(path, TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
             if tokens := self._token_settings.changed():
                 file = os.path.join(path, "tokenizer_config.json")
                 changed[file] = read_json(self._folder / file, dict) | tokens
-            if dtype or self._arguments.rounded_products:
+            if dtype or self._options.rounded_products:
                 changed[os.path.join(path, "config.json")] = self._configuration(path, dtype)
         poolings = [path for path, kind in modules if kind == "Pooling"]
         if rows is BARE_MODULES:
@@ -190,14 +192,15 @@ class Saving(Settings):
             (place / "README.md").unlink(missing_ok=True)
         elif "README.md" not in made:
             read = "all" if self.max_seq_length == math.inf else f"at most {self.max_seq_length}"
-            text = CARD.format(name=name or target.name, dimension=self.get_embedding_dimension(), limit=read)
+            called = name or target.name
+            text = CARD.format(kind=self.kind, name=called, dimension=self._columns(), limit=read)
             (place / "README.md").write_text(text, encoding="utf-8")
             made.append("README.md")
         return list(dict.fromkeys([*made, *changed]))
 
     def _pooling(self) -> dict[str, Any]:
         """The settings of pooling that were set."""
-        modes, include_prompt = self._arguments.pooling, self._include_prompt
+        modes, include_prompt = self._options.pooling, self._include_prompt
         now: dict[str, Any] = {} if include_prompt is None else {"include_prompt": include_prompt}
         if modes is not None:
             now["pooling_mode"] = modes[0] if len(modes) == 1 else list(modes)
@@ -208,14 +211,11 @@ class Saving(Settings):
         before = read_json(self._folder / "config_sentence_transformers.json", dict)
         if not (self._folder / "modules.json").exists():
             before = {}  # not read when the model was loaded
-        now = before | {
-            "model_type": "SentenceTransformer",
-            "prompts": dict(self.prompts),
-            "default_prompt_name": self.default_prompt_name,
-            "similarity_fn_name": self.similarity_fn_name,
-            "truncate_dim": self.truncate_dim,
-        }
-        return {key: value for key, value in now.items() if key != "truncate_dim" or value is not None}
+        # The model has an attribute for each; those of the class alone are left out where they are not set.
+        now = {key: getattr(self, key) for key in COMMON_SETTINGS}
+        own = {key: getattr(self, key) for key in self._core.settings if key not in COMMON_SETTINGS}
+        values = before | {"model_type": self.kind} | now | own
+        return {key: value for key, value in values.items() if key not in own or value is not None}
 
     def _transformer_settings(self, transformer: str, limit: bool, dtype: bool) -> dict[str, Any]:
         """The first non-empty settings file of the Transformer module: with the current limit if `limit`, and without a
@@ -235,7 +235,7 @@ class Saving(Settings):
                 "module_output_name": "token_embeddings",
             }
         for name, older in (("processor_kwargs", "tokenizer_args"), ("config_kwargs", "config_args")):
-            passed = json.loads(self._passed)[name]
+            passed = json.loads(self._options.arguments)[name]
             if passed:
                 key = older if isinstance(values.get(older), dict) else name
                 values[key] = (values.get(key) or {}) | passed
@@ -253,7 +253,7 @@ class Saving(Settings):
         stated = own.pop(INTEGERS, alone)
         # A model whose products were of few bits before says so itself.
         method = {} if alone else own
-        method = method or METHODS.get(self._arguments.rounded_products or "", {})
+        method = method or METHODS.get(self._options.rounded_products or "", {})
         # Of a model in integers the file keeps the type of its weights.
         if self.dtype == "int8" if dtype else stated:
             method = method | {INTEGERS: True} if method else {"quant_method": INTEGERS}

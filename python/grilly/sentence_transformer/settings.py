@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import positive
 from grilly.sentence_transformer.aliases import older_name
-from grilly.sentence_transformer.arguments import Arguments
+from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.sequence import ModuleSequence
-from grilly.similarity import SIMILARITIES
+from grilly.similarity import SIMILARITIES, Similarity
 
 __all__ = ["Settings", "Similar"]
+
+
+@dataclass(frozen=True)
+class SimilarArguments(ModelArguments):
+    """The constructor arguments of a model whose embeddings can be compared."""
+
+    _: KW_ONLY
+    similarity_fn_name: Any = None
+
+
+@dataclass(frozen=True)
+class SentenceArguments(SimilarArguments):
+    """Those of a model of one vector per text."""
+
+    _: KW_ONLY
+    use_auth_token: bool | str | None = None
+    truncate_dim: int | None = None
 
 
 class Similar(ModuleSequence):
@@ -22,15 +40,18 @@ class Similar(ModuleSequence):
 
     SUPPORTED_SIMILARITY_FN_NAMES: ClassVar[tuple[str, ...]] = tuple(SIMILARITIES)
     kept = (*ModuleSequence.kept, "_similarity_fn_name")
+    #: The functions by name, each of all pairs and of rows at the same place.
+    _similarities: ClassVar[Mapping[str, tuple[Similarity, Similarity]]] = SIMILARITIES
     #: The function where neither the constructor nor the model names one.
     usual_similarity: ClassVar[str] = "cosine"
 
-    def _load(self, arguments: Arguments) -> None:
+    def _load(self, arguments: ModelArguments, options: Options | None = None) -> None:
         self._similarity_fn_name: str | None = None
-        self.similarity_fn_name = arguments.similarity_fn_name
-        super()._load(arguments)
-        similarity = self._core.configured[2]
-        if self._similarity_fn_name is None and similarity in SIMILARITIES:
+        if isinstance(arguments, SimilarArguments):
+            self.similarity_fn_name = arguments.similarity_fn_name
+        super()._load(arguments, options)
+        similarity = self._core.settings["similarity_fn_name"]
+        if self._similarity_fn_name is None and similarity in self._similarities:
             self._similarity_fn_name = similarity
 
     @property
@@ -41,8 +62,9 @@ class Similar(ModuleSequence):
     @similarity_fn_name.setter
     def similarity_fn_name(self, value: Any) -> None:
         name = getattr(value, "value", value)
-        if name is not None and name not in SIMILARITIES:
-            raise InvalidArgumentError(f"similarity_fn_name is {value!r}, expected one of {', '.join(SIMILARITIES)}")
+        if name is not None and name not in self._similarities:
+            known = ", ".join(self._similarities)
+            raise InvalidArgumentError(f"similarity_fn_name is {value!r}, expected one of {known}")
         self._similarity_fn_name = name
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
@@ -58,7 +80,7 @@ class Similar(ModuleSequence):
             >>> scores.shape, bool(scores[0, 0] > scores[1, 0])
             ((2, 1), True)
         """
-        return SIMILARITIES[self.similarity_fn_name][0](embeddings1, embeddings2)
+        return self._similarities[self.similarity_fn_name][0](embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Similarity of row i of the first to row i of the second: `(N, D)` twice gives `(N,)`, as `similarity` does.
@@ -68,7 +90,7 @@ class Similar(ModuleSequence):
             >>> model.similarity_pairwise(a, a).round(3).tolist()
             [1.0, 1.0]
         """
-        return SIMILARITIES[self.similarity_fn_name][1](embeddings1, embeddings2)
+        return self._similarities[self.similarity_fn_name][1](embeddings1, embeddings2)
 
 
 @closed("truncate_dim")
@@ -77,10 +99,11 @@ class Settings(Similar):
 
     kept = (*Similar.kept, "truncate_dim", "pooling_type", "normalize")
 
-    def _load(self, arguments: Arguments) -> None:
-        truncate_dim = None if arguments.truncate_dim is None else positive(arguments.truncate_dim, "truncate_dim")
-        super()._load(arguments)
-        self.truncate_dim = self._core.configured[3] if truncate_dim is None else truncate_dim
+    def _load(self, arguments: ModelArguments, options: Options | None = None) -> None:
+        given = arguments.truncate_dim if isinstance(arguments, SentenceArguments) else None
+        truncate_dim = None if given is None else positive(given, "truncate_dim")
+        super()._load(arguments, options)
+        self.truncate_dim: int | None = self._core.settings["truncate_dim"] if truncate_dim is None else truncate_dim
         modules = self._core.modules
         self.pooling_type = next((settings for name, settings in modules if name == "Pooling"), "none")
         self.normalize = any(name == "Normalize" for name, _ in modules)
@@ -92,7 +115,7 @@ class Settings(Similar):
             >>> model.get_embedding_dimension()
             384
         """
-        return min(self._core.dimension, self.truncate_dim or self._core.dimension)
+        return self._columns()
 
     @older_name("get_embedding_dimension", FutureWarning)
     def get_sentence_embedding_dimension(self) -> int:
@@ -140,6 +163,9 @@ class Settings(Similar):
             >>> model.set_pooling_include_prompt(True)
         """
         self._include(bool(include_prompt))
+
+    def _columns(self) -> int:
+        return min(super()._columns(), self.truncate_dim or super()._columns())
 
     def _pool(self, modes: tuple[str, ...]) -> None:
         super()._pool(modes)

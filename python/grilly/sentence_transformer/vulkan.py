@@ -12,9 +12,9 @@ import numpy.typing as npt
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import check_device
 from grilly.sentence_transformer.aliases import arguments_of, texts_by_any_name
-from grilly.sentence_transformer.arguments import Arguments
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
+from grilly.sentence_transformer.settings import SentenceArguments
 
 __all__ = ["DEFAULT_NAME", "VulkanSentenceTransformer"]
 
@@ -94,6 +94,7 @@ class VulkanSentenceTransformer(Model):
         (2, 384)
     """
 
+    _usual_dtype = "float32"
     st_model: None = None
     transformer_model: None = None
 
@@ -129,9 +130,34 @@ class VulkanSentenceTransformer(Model):
     ) -> None:
         if model_name_or_path is not None and model_name != DEFAULT_NAME:
             raise InvalidArgumentError("both model_name and model_name_or_path are given; they are one argument")
-        name = model_name if model_name_or_path is None else model_name_or_path
-        device = check_device(device, devices)
-        self._load(Arguments.of(locals(), default_dtype="float32"))
+        if tokenizer_kwargs is not None and processor_kwargs is not None:
+            raise InvalidArgumentError("both processor_kwargs and tokenizer_kwargs are given; they are one argument")
+        given = SentenceArguments(
+            model_name if model_name_or_path is None else model_name_or_path,
+            modules=modules,
+            device=check_device(device, devices),
+            prompts=prompts,
+            default_prompt_name=default_prompt_name,
+            cache_folder=cache_folder,
+            trust_remote_code=trust_remote_code,
+            revision=revision,
+            local_files_only=local_files_only,
+            token=token,
+            use_auth_token=use_auth_token,
+            model_kwargs=model_kwargs,
+            processor_kwargs=processor_kwargs if tokenizer_kwargs is None else tokenizer_kwargs,
+            config_kwargs=config_kwargs,
+            model_card_data=model_card_data,
+            backend=backend,
+            similarity_fn_name=similarity_fn_name,
+            truncate_dim=truncate_dim,
+            dtype=dtype,
+            max_seq_length=max_seq_length,
+            num_threads=num_threads,
+            memory_limit=memory_limit,
+            float32_products=float32_products,
+        )
+        self._load(given)
 
     @overload
     def encode(
@@ -211,7 +237,23 @@ class VulkanSentenceTransformer(Model):
             >>> float(model.encode("Hello") @ model.encode("Hello!")) > 0.9
             True
         """
-        return self._encode(texts, Wanted.of(locals()))
+        wanted = Wanted(
+            prompt_name=prompt_name,
+            prompt=prompt,
+            batch_size=batch_size,
+            show_progress_bar=show_progress_bar,
+            output_value=output_value,
+            precision=precision,
+            convert_to_numpy=convert_to_numpy,
+            convert_to_tensor=convert_to_tensor,
+            device=device,
+            normalize_embeddings=normalize_embeddings,
+            truncate_dim=truncate_dim,
+            pool=pool,
+            chunk_size=chunk_size,
+            options=options,
+        )
+        return self._encode(texts, wanted)
 
     @arguments_of(encode)
     def encode_query(self, texts: Texts, **options: Any) -> Any:
@@ -226,7 +268,7 @@ class VulkanSentenceTransformer(Model):
             >>> model.encode_query("Where is the cat?").shape
             (384,)
         """
-        return self._encode(texts, Wanted.of(options, "query"))
+        return self._encode(texts, Wanted(**options, task="query"))
 
     @arguments_of(encode)
     def encode_document(self, texts: Texts, **options: Any) -> Any:
@@ -241,7 +283,7 @@ class VulkanSentenceTransformer(Model):
             >>> model.encode_document(["The cat sits on the mat."]).shape
             (1, 384)
         """
-        return self._encode(texts, Wanted.of(options, "document"))
+        return self._encode(texts, Wanted(**options, task="document"))
 
     def encode_multi_process(
         self,
@@ -263,7 +305,11 @@ class VulkanSentenceTransformer(Model):
             >>> model.encode_multi_process(["Hello", "World"], pool).shape
             (2, 384)
         """
-        rows: npt.NDArray[np.generic] = self._encode(sentences, Wanted.of(locals()))
+        rows: npt.NDArray[np.generic] = self.encode(
+            sentences, pool=pool, prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, chunk_size=chunk_size,
+            show_progress_bar=show_progress_bar, precision=precision, normalize_embeddings=normalize_embeddings,
+            truncate_dim=truncate_dim,
+        )  # fmt: skip
         return rows
 
     @texts_by_any_name

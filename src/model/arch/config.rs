@@ -124,6 +124,11 @@ pub(super) fn read<'a>(
     Ok(spec)
 }
 
+/// Whether a decoder attends causally, as `is_causal` says; null asks for both directions, as in the reference.
+pub(super) fn causal(fields: &mut Fields<'_>) -> bool {
+    !fields.is_null("is_causal") && fields.flag_or("is_causal", true)
+}
+
 /// The number of positions; a fault for more than any model has, instead of tables of that size.
 pub(super) fn positions(fields: &mut Fields<'_>, key: &str) -> Option<usize> {
     let stated = fields.optional_size(key, 1..=MOST_ROWS)?;

@@ -59,7 +59,7 @@ impl Architecture {
         let form = self.form(config);
         let honoured = keys::honoured(form.name, config, path)?;
         let (spec, rules) = (form.read)(&honoured, path)?;
-        let open = spec.causal && honoured.get("is_causal").is_none_or(Value::is_null);
+        let open = spec.causal && !honoured.contains_key("is_causal");
         code::check(config, path, "AutoModel", form.class, open)?;
         Ok((spec, rules))
     }

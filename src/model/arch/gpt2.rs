@@ -24,7 +24,7 @@ const KEYS: Keys = Keys {
 /// # Errors
 /// As [`config::read`].
 pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let mut spec = config::read(config, path, &KEYS, |fields, spec| spec.causal = fields.flag_or("is_causal", true))?;
+    let mut spec = config::read(config, path, &KEYS, |fields, spec| spec.causal = config::causal(fields))?;
     spec.words.name = "wte.weight".into();
     let table = Table { name: "wpe.weight".into(), rows: spec.positions.longest_text() };
     let spec = EncoderSpec {

@@ -34,7 +34,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         spec.positions = config::longest(spec);
         spec.words.name = "embed_in.weight".into();
         spec.embedding_norm = None;
-        spec.causal = fields.flag_or("is_causal", true);
+        spec.causal = config::causal(fields);
         spec.parallel = fields.flag_or("use_parallel_residual", true);
         spec.final_norm = Some("final_layer_norm".into());
         let bias = fields.flag_or("attention_bias", true);

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::model::fields::{shown, unsupported};
+use crate::model::nearest::nearest;
 
 /// The keys of a form.
 #[derive(Default, Deserialize)]
@@ -138,28 +139,7 @@ pub(super) fn report(place: &str, unread: &[&str], known: &[&str]) {
 /// The keys that are nearly a known one, with it; names that start with `_` are notes of the libraries.
 fn misspelt<'a>(unread: &[&'a str], known: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     let unknown = unread.iter().filter(|key| !known.contains(key) && !key.starts_with('_'));
-    unknown.filter_map(|key| Some((*key, nearly(key, known)?))).collect()
-}
-
-/// The key that a name with one or two letters more, fewer or others is; one in a short name.
-fn nearly<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let most = if name.len() < 6 { 1 } else { 2 };
-    known.iter().copied().filter(|key| distance(name, key) <= most).min_by_key(|key| distance(name, key))
-}
-
-/// The number of letters to insert, delete or replace to make one name the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, letter) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], place + 1);
-        for (column, expected) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *expected);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
+    unknown.filter_map(|key| Some((*key, nearest(key, known.iter().copied())?))).collect()
 }
 
 #[cfg(test)]

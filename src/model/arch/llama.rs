@@ -41,7 +41,11 @@ pub fn llama(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, N
 pub fn mistral(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     read_as(config, path, &KEYS, |fields, spec| {
         let window = rope::window(fields, spec).unwrap_or(0);
-        spec.layers.iter_mut().for_each(|layer| layer.window = window);
+        // With `layer_types` the reference reads it as Ministral, some layers of which have no window.
+        let sliding = rope::sliding(fields, spec.layers.len(), |_| true);
+        for (layer, _) in spec.layers.iter_mut().zip(sliding).filter(|(_, sliding)| *sliding) {
+            layer.window = window;
+        }
     })
 }
 
@@ -78,7 +82,7 @@ pub(super) fn read_as<'a>(
         spec.embedding_norm = None;
         spec.norm = NormKind::Rms;
         spec.gated = true;
-        spec.causal = fields.flag_or("is_causal", true);
+        spec.causal = config::causal(fields);
         spec.final_norm = Some("norm".into());
         spec.layers = (0..spec.layers.len()).map(layer).collect();
         own(fields, spec);

@@ -127,7 +127,10 @@ fn llama_and_its_kin_have_groups_of_heads_and_windows() {
     assert_eq!((usual.heads, usual.kv_heads, usual.head_dim, usual.activation), (4, 2, 10, ActivationKind::Silu));
     let layer = &usual.layers[1];
     assert!(usual.causal && layer.attention_output.bias && !layer.feed_forward_in.bias);
-    assert!(!spec("llama", json!({"is_causal": false})).causal);
+    for model_type in ["llama", "gpt2", "gpt_neox"] {
+        assert!(spec(model_type, json!({"is_causal": true})).causal);
+        assert!([json!(false), Value::Null].iter().all(|no| !spec(model_type, json!({"is_causal": no})).causal));
+    }
     assert!(fault("llama", json!({"num_key_value_heads": 3})).contains("is not a multiple of num_key_value_heads 3"));
     assert!(fault("llama", json!({"head_dim": 11})).contains("11 columns of a head have rotary positions"));
     assert!(fault("llama", json!({"num_attention_heads": 5})).contains("hidden_size 48 is not a multiple"));
@@ -137,6 +140,7 @@ fn llama_and_its_kin_have_groups_of_heads_and_windows() {
         ("mistral", json!({"sliding_window": null}), [0, 0]),
         ("mistral", json!({"sliding_window": 8}), [7, 7]),
         ("mistral", json!({"sliding_window": 8, "is_causal": false}), [8, 8]),
+        ("mistral", json!({"layer_types": ["full_attention", "sliding_attention"]}), [0, 4095]),
         ("qwen2", json!({"sliding_window": 8}), [0, 0]),
         ("qwen2", json!({"sliding_window": 8, "use_sliding_window": true, "max_window_layers": 1}), [0, 7]),
         (

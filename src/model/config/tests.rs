@@ -22,11 +22,15 @@ fn bare(files: &[(&str, Value)]) -> TempDir {
     folder
 }
 
-fn read(folder: &TempDir) -> Result<SentenceConfig> {
-    read_as(folder, Class::SentenceTransformer)
+fn default_prompts() -> Vec<(String, String)> {
+    ["query", "document"].map(|name| (name.to_owned(), String::new())).to_vec()
 }
 
-fn read_as(folder: &TempDir, class: Class) -> Result<SentenceConfig> {
+fn read(folder: &TempDir) -> Result<SentenceConfig> {
+    read_as(folder, CLASSES[0])
+}
+
+fn read_as(folder: &TempDir, class: &Class) -> Result<SentenceConfig> {
     let listed = folder.path().join("modules.json").exists();
     let modules = Modules {
         first: First::Transformer,
@@ -49,7 +53,6 @@ const TRANSFORMER: &str = "sentence_bert_config.json";
 fn no_files_mean_the_defaults() {
     let config = read(&folder(&[])).unwrap();
     assert_eq!(config, SentenceConfig { prompts: default_prompts(), ..SentenceConfig::default() });
-    assert_eq!(config.prompts, [("query".into(), String::new()), ("document".into(), String::new())]);
 }
 
 #[test]
@@ -69,8 +72,8 @@ fn both_files_are_read() {
     assert_eq!(prompts, [("query", ""), ("document", "d: "), ("zebra", "z: "), ("apple", "")]);
     assert_eq!(config.default_prompt_name.as_deref(), Some("zebra"));
     assert_eq!(config.similarity_fn_name.as_deref(), Some("dot"));
-    assert_eq!(config.max_active_dims, Some(9));
-    assert_eq!((config.truncate_dim, config.max_seq_length, config.do_lower_case), (Some(64), Some(256), true));
+    assert_eq!(Value::Object(config.settings), json!({"truncate_dim": 64, "max_active_dims": 9}));
+    assert_eq!((config.max_seq_length, config.do_lower_case), (Some(256), true));
 }
 
 #[test]
@@ -90,6 +93,13 @@ fn limits_have_an_order() {
     assert_eq!(limit(&[positions, (TRANSFORMER, json!({"max_seq_length": 40}))]), Some(40));
     let unlimited = json!(r#"{"model_max_length": 1000000000000000019884624838656}"#);
     assert_eq!(limit(&[("tokenizer_config.json", unlimited)]), None);
+    for (stated, expected) in [
+        (json!({"max_len": 7}), Some(7)),
+        (json!({"max_len": 7, "model_max_length": 9}), Some(9)),
+        (json!({"max_len": 7, "model_max_length": null}), None),
+    ] {
+        assert_eq!(limit(&[("tokenizer_config.json", stated)]), expected);
+    }
     // An empty file counts as missing; the next name is tried.
     let older = ("sentence_roberta_config.json", json!({"max_seq_length": 77}));
     assert_eq!(limit(&[(TRANSFORMER, json!({})), older, tokenizer]), Some(77));
@@ -144,9 +154,9 @@ fn absurd_values_are_refused() {
 fn a_cross_encoder_has_no_prompts_of_its_own() {
     let folder =
         folder(&[(MODEL, json!({"prompts": {"query": "q: "}, "activation_fn": "torch.nn.modules.linear.Identity"}))]);
-    let config = read_as(&folder, Class::CrossEncoder).unwrap();
+    let config = read_as(&folder, Class::named("CrossEncoder").unwrap()).unwrap();
     assert_eq!(config.prompts, [("query".to_owned(), "q: ".to_owned())]);
-    assert_eq!(config.activation_fn.as_deref(), Some("torch.nn.modules.linear.Identity"));
+    assert_eq!(config.settings["activation_fn"], "torch.nn.modules.linear.Identity");
 }
 
 #[test]

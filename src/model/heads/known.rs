@@ -2,26 +2,21 @@
 
 use std::path::Path;
 
-use super::read::{ACTIVATIONS, MODES, SPLADE_MODES};
+use super::read::{ACTIVATIONS, MODES, MODULES, SPLADE_MODES};
 use crate::Error;
 use crate::model::fields::unsupported;
 
 /// The modules of sentence-transformers that are read, each with its modes or activations.
-pub fn known_modules() -> [(&'static str, Vec<&'static str>); 11] {
-    let activations = ACTIVATIONS.iter().map(|(name, _)| *name).collect();
-    [
-        ("Transformer", vec![]),
-        ("MLMTransformer", vec![]),
-        ("StaticEmbedding", vec![]),
-        ("WeightedLayerPooling", vec![]),
-        ("Pooling", MODES.iter().map(|(name, ..)| *name).collect()),
-        ("SpladePooling", SPLADE_MODES.iter().map(|(name, _)| *name).collect()),
-        ("Dense", activations),
-        ("LayerNorm", vec![]),
-        ("Normalize", vec![]),
-        ("Dropout", vec![]),
-        ("Router", vec![]),
-    ]
+pub fn known_modules() -> Vec<(&'static str, Vec<&'static str>)> {
+    let choices = |module: &str| match module {
+        "Pooling" => MODES.iter().map(|(name, ..)| *name).collect(),
+        "SpladePooling" => SPLADE_MODES.iter().map(|(name, _)| *name).collect(),
+        "Dense" => ACTIVATIONS.iter().map(|(name, _)| *name).collect(),
+        _ => Vec::new(),
+    };
+    let first = ["Transformer", "MLMTransformer", "StaticEmbedding"];
+    let names = first.into_iter().chain(MODULES.iter().map(|(name, _)| *name)).chain(["Router"]);
+    names.map(|name| (name, choices(name))).collect()
 }
 
 /// Modules of sentence-transformers that are not read, and what to do in their place.
@@ -42,16 +37,21 @@ const WORDS: &str = "models over tables of words are encoded with sentence-trans
 const SPARSE: &str = "of sparse encoders those with a head for words and SpladePooling are read; encode others with \
                       sentence-transformers";
 /// Of a decoder's logits of words.
-pub(super) const WORDS_AS_SCORES: &str = "scores from a decoder's logits of words are made by sentence-transformers; a \
+pub(in crate::model) const WORDS_AS_SCORES: &str = "scores from a decoder's logits of words are made by sentence-transformers; a \
                                           checkpoint with a head of its own (...ForSequenceClassification) is read";
 
 /// What to do in place of a module that sentence-transformers has and that is not read.
-pub(super) fn left_out(kind: &str) -> Option<&'static str> {
+pub(in crate::model) fn left_out(kind: &str) -> Option<&'static str> {
     LEFT_OUT.iter().find(|(name, _)| *name == kind).map(|(_, remedy)| *remedy)
 }
 
 /// The error for a module that is not read.
 pub fn unknown_module(path: &Path, kind: &str) -> Error {
-    let known = || format!("known are {} of sentence_transformers", known_modules().map(|(name, _)| name).join(", "));
+    let known = || {
+        format!(
+            "known are {} of sentence_transformers",
+            known_modules().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+        )
+    };
     unsupported(path, format!("module {kind}"), left_out(kind).map_or_else(known, str::to_owned))
 }

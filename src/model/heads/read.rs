@@ -1,6 +1,6 @@
 //! The configurations of the modules after the first.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
@@ -40,31 +40,51 @@ pub(super) const ACTIVATIONS: [(&str, ActivationKind); 6] = [
     ("Sigmoid", ActivationKind::Sigmoid),
 ];
 
+/// What the settings of a module are read from.
+pub(super) struct Place<'a> {
+    row: &'a Row,
+    /// Of the module.
+    path: PathBuf,
+    /// config.json of the first module.
+    config: &'a Map<String, Value>,
+}
+
+type ReadModule = fn(&Place<'_>) -> Result<Head>;
+
+/// The modules that are read after the first.
+pub(super) const MODULES: [(&str, ReadModule); 7] = [
+    ("WeightedLayerPooling", |place| {
+        let head = read_all(&place.path, |fields| Ok(read_weighted_layers(fields, &place.row.path)))?;
+        Ok(if hidden_states(place.config, &place.path)? {
+            head
+        } else {
+            Head::Idle("WeightedLayerPooling", Map::new())
+        })
+    }),
+    ("Pooling", |place| read_all(&place.path, |fields| read_pooling(fields, &place.path))),
+    ("SpladePooling", |place| read_all(&place.path, |fields| read_splade(fields, &place.path))),
+    ("Dense", |place| read_fields(&place.path, |fields| read_dense(fields, &place.path, &place.row.path))),
+    ("LayerNorm", |place| {
+        let dimension = read_all(&place.path, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
+        Ok(Head::LayerNorm { path: place.row.path.clone(), dimension })
+    }),
+    // Older versions save neither a folder nor a configuration.
+    ("Normalize", |place| {
+        let of = match place.path.exists() {
+            true => read_fields(&place.path, |fields| read_normalize(fields, &place.path))?,
+            false => Feature::Sentence,
+        };
+        Ok(Head::Normalize { of })
+    }),
+    ("Dropout", |_| Ok(Head::Idle("Dropout", Map::new()))),
+];
+
 /// A module after the first, whose config.json is `config`.
-pub(super) fn read_head(folder: &Path, row: &Row, config: &Map<String, Value>) -> Result<Head> {
-    let path = folder.join(&row.path).join("config.json");
-    Ok(match row.kind.as_str() {
-        "WeightedLayerPooling" => {
-            let head = read_all(&path, |fields| Ok(read_weighted_layers(fields, &row.path)))?;
-            if hidden_states(config, &path)? { head } else { Head::Idle("WeightedLayerPooling") }
-        }
-        "Pooling" => read_all(&path, |fields| read_pooling(fields, &path))?,
-        "SpladePooling" => read_all(&path, |fields| read_splade(fields, &path))?,
-        "Dense" => read_fields(&path, |fields| read_dense(fields, &path, &row.path))?,
-        "LayerNorm" => {
-            let dimension = read_all(&path, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
-            Head::LayerNorm { path: row.path.clone(), dimension }
-        }
-        // Older versions save neither a folder nor a configuration.
-        "Normalize" => Head::Normalize {
-            of: match path.exists() {
-                true => read_fields(&path, |fields| read_normalize(fields, &path))?,
-                false => Feature::Sentence,
-            },
-        },
-        "Dropout" => Head::Idle("Dropout"),
-        other => return Err(unknown_module(&folder.join("modules.json"), other)),
-    })
+pub(in crate::model) fn read_head(folder: &Path, row: &Row, config: &Map<String, Value>) -> Result<Head> {
+    let Some((_, read)) = MODULES.iter().find(|(name, _)| *name == row.kind) else {
+        return Err(unknown_module(&folder.join("modules.json"), &row.kind));
+    };
+    read(&Place { row, path: folder.join(&row.path).join("config.json"), config })
 }
 
 /// Reads a configuration in which other keys are faults: the reference fails for them, and a misspelt one would be left out.

@@ -54,7 +54,7 @@ impl Head {
             }
             Head::LayerNorm { dimension, .. } => json!({"dimension": dimension}),
             Head::Normalize { of } => json!({"module_input_name": of.name(), "module_output_name": of.name()}),
-            Head::Idle(_) => json!({}),
+            Head::Idle(_, settings) => return settings.clone(),
         };
         match settings {
             Value::Object(settings) => settings,

@@ -1,4 +1,3 @@
-mod classes;
 mod graph;
 
 use std::fs;
@@ -10,14 +9,15 @@ use tempfile::TempDir;
 use super::known::LEFT_OUT;
 use super::read::{ACTIVATIONS, MODES};
 use super::*;
+use crate::model::class::{self, CLASSES};
 use crate::{Error, Result};
 
-fn read_modules(folder: &Path) -> Result<Modules> {
-    super::read_modules(folder, Class::SentenceTransformer)
+pub(in crate::model) fn read_modules(folder: &Path) -> Result<Modules> {
+    class::read_modules(folder, CLASSES[0])
 }
 
 /// A model of a Transformer and the given modules: (class after `models.`, configuration or null for none).
-fn model(modules: &[(&str, Value)]) -> TempDir {
+pub(in crate::model) fn model(modules: &[(&str, Value)]) -> TempDir {
     let folder = TempDir::new().unwrap();
     let mut rows = vec![row("", "sentence_transformers.models.Transformer")];
     for (i, (kind, config)) in modules.iter().enumerate() {
@@ -32,11 +32,11 @@ fn model(modules: &[(&str, Value)]) -> TempDir {
     folder
 }
 
-fn row(path: &str, class: &str) -> Value {
+pub(in crate::model) fn row(path: &str, class: &str) -> Value {
     json!({"idx": 0, "name": "0", "path": path, "type": class})
 }
 
-fn list(folder: &TempDir, rows: &Value) {
+pub(in crate::model) fn list(folder: &TempDir, rows: &Value) {
     fs::write(folder.path().join("modules.json"), rows.to_string()).unwrap();
 }
 
@@ -44,7 +44,7 @@ fn heads(modules: &[(&str, Value)]) -> Result<Vec<Head>> {
     Ok(read_modules(model(modules).path())?.heads)
 }
 
-fn mean() -> (&'static str, Value) {
+pub(in crate::model) fn mean() -> (&'static str, Value) {
     ("Pooling", json!({"embedding_dimension": 8, "pooling_mode": "mean"}))
 }
 
@@ -69,6 +69,7 @@ fn a_bare_causal_language_model_pools_its_last_token() {
     for (config, mode) in [
         (json!({"architectures": ["AnyForCausalLM"]}), PoolMode::LastToken),
         (json!({"architectures": ["AnyForCausalLM"], "is_causal": false}), PoolMode::Mean),
+        (json!({"architectures": ["AnyForCausalLM"], "is_causal": null}), PoolMode::Mean),
         (json!({"architectures": ["AnyModel", "AnyForCausalLM"]}), PoolMode::Mean),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -93,7 +94,7 @@ fn every_module_is_read() {
     assert_eq!(
         modules.heads[1..],
         [
-            Head::Idle("Dropout"),
+            Head::Idle("Dropout", Default::default()),
             Head::Dense {
                 path: "3_Dense".into(),
                 of: Feature::Sentence,
@@ -289,7 +290,10 @@ fn layers_are_weighted_where_the_transformer_passes_them_on() {
     assert_eq!(read(newer, json!(true)).unwrap().heads[0], head(3, 0));
     for without in [json!(false), Value::Null] {
         let modules = read(older.clone(), without).unwrap();
-        assert_eq!((&modules.heads[0], modules.tensor_folders()), (&Head::Idle("WeightedLayerPooling"), vec![]));
+        assert_eq!(
+            (&modules.heads[0], modules.tensor_folders()),
+            (&Head::Idle("WeightedLayerPooling", Default::default()), vec![])
+        );
     }
     let error = read(older, json!([1, 2])).unwrap_err();
     assert!(error.to_string().contains("config.json: output_hidden_states [1,2]: only true and false"), "{error}");

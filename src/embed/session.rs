@@ -1,13 +1,13 @@
 //! Runs batches through a program, several in flight at once, and continues on the CPU when a device fails.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use ndarray::{Array2, ArrayView2, s};
 
 use super::parts::{Parts, Patience};
 use super::stages::{Runner, Stage};
-use super::{EmbeddingModel, Encoded};
+use super::{Encoded, Model, Route};
 use crate::backend::{BackendKind, Feed, Pending, Program};
 use crate::model::encoder::{Input, STATES, outputs};
 use crate::ops::Counts;
@@ -163,17 +163,36 @@ pub(super) fn matrix(values: &[f32], rows: usize, columns: usize) -> Result<Arra
     })
 }
 
-impl EmbeddingModel {
+/// A run of texts through a route, on the device that the model has now.
+pub(super) struct Session<'a> {
+    model: &'a Model,
+    pub route: &'a Route,
+    runner: Arc<Runner>,
+}
+
+impl<'a> Session<'a> {
+    /// A run on an open model.
+    ///
+    /// # Errors
+    /// `Unusable` after `close` or a fork.
+    pub fn new(model: &'a Model, route: &'a Route) -> Result<Self> {
+        Ok(Session { model, route, runner: model.runner()? })
+    }
+
+    /// Whether a device other than the CPU computes, so that the CPU has time to tokenize ahead.
+    pub fn is_elsewhere(&self) -> bool {
+        self.runner.kind == BackendKind::Vulkan
+    }
+
     /// Runs all texts in batches, each started as soon as it is full; after a device fault the unfinished batches run
     /// on the CPU.
-    pub(super) fn run(
-        &self,
-        mut runner: Arc<Runner>,
+    pub fn run(
+        &mut self,
         work: &mut Work<'_>,
         parts: &mut Parts<'_>,
         progress: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
-        let mut program = self.program(&mut runner, work.stage)?;
+        let mut program = self.program(work.stage)?;
         // Texts that do not yet fill a batch.
         let mut loose = Vec::new();
         let mut done = 0;
@@ -195,14 +214,14 @@ impl EmbeddingModel {
                     done += texts;
                     progress(done)?;
                 }
-                Err(error) if runner.kind == BackendKind::Vulkan && error.is_device_fault() => {
+                Err(error) if self.is_elsewhere() && error.is_device_fault() => {
                     // No results of these batches were stored, so they can be rerun from the start.
                     for (batch, pending) in work.under_way.drain(..).rev() {
                         drop(pending);
                         work.waiting.push_front(batch);
                     }
-                    runner = self.replace(&runner, &error)?;
-                    program = self.program(&mut runner, work.stage)?;
+                    self.replace(&error)?;
+                    program = self.program(work.stage)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -213,26 +232,32 @@ impl EmbeddingModel {
         Ok(())
     }
 
+    /// A program of a stage that is not among the route's.
+    pub fn prepare(&self, stage: &Stage) -> Result<Arc<dyn Program>> {
+        self.runner.prepare(&self.route.source, stage)
+    }
+
     /// The program of a stage; if the device cannot run it, the CPU replaces the runner.
-    fn program(&self, runner: &mut Arc<Runner>, stage: &Stage) -> Result<Arc<dyn Program>> {
+    fn program(&mut self, stage: &Stage) -> Result<Arc<dyn Program>> {
         loop {
-            match runner.program(&self.source, stage) {
-                Err(error) if runner.may_move(&error) => *runner = self.replace(runner, &error)?,
+            match self.runner.program(&self.route.source, stage) {
+                Err(error) if self.runner.may_move(&error) => self.replace(&error)?,
                 prepared => return prepared,
             }
         }
     }
 
-    /// Replaces `failed` by the CPU, unless another thread has already done so.
-    fn replace(&self, failed: &Arc<Runner>, error: &Error) -> Result<Arc<Runner>> {
-        let mut current = self.runner.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    /// Replaces the device that failed by the CPU, unless another thread has already done so.
+    fn replace(&mut self, error: &Error) -> Result<()> {
+        let mut current = self.model.runner.write().unwrap_or_else(PoisonError::into_inner);
         match current.as_ref() {
             None => return Err(Error::Unusable("the model is closed".into())),
-            Some(runner) if !Arc::ptr_eq(runner, failed) => return Ok(runner.clone()),
-            Some(_) => {}
+            Some(runner) if !Arc::ptr_eq(runner, &self.runner) => self.runner = runner.clone(),
+            Some(_) => {
+                self.runner = Arc::new(self.route.source.take_over(&self.runner, error)?);
+                *current = Some(self.runner.clone());
+            }
         }
-        let runner = Arc::new(self.source.take_over(failed, error)?);
-        *current = Some(runner.clone());
-        Ok(runner)
+        Ok(())
     }
 }

@@ -1,78 +1,17 @@
-//! The classes of sentence-transformers, and the tasks of their Transformers.
+//! What a folder says of its class: the class that saved it, and the task of its Transformer.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::Feature;
-use super::known::WORDS_AS_SCORES;
+use super::{CLASSES, Class};
+use crate::Result;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::files::{read_fields, transformer_settings};
 use crate::model::task_head::Task;
-use crate::{Error, Result};
-
-/// The class of sentence-transformers whose results are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Class {
-    /// One vector per text.
-    #[default]
-    SentenceTransformer,
-    /// Scores of pairs of texts.
-    CrossEncoder,
-    /// One weight per word of each text.
-    SparseEncoder,
-}
-
-impl Class {
-    const ALL: [Class; 3] = [Class::SentenceTransformer, Class::CrossEncoder, Class::SparseEncoder];
-
-    /// Its name, and the `model_type` of config_sentence_transformers.json.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::SentenceTransformer => "SentenceTransformer",
-            Class::CrossEncoder => "CrossEncoder",
-            Class::SparseEncoder => "SparseEncoder",
-        }
-    }
-
-    /// What is computed.
-    pub fn result(self) -> Feature {
-        match self {
-            Class::SentenceTransformer | Class::SparseEncoder => Feature::Sentence,
-            Class::CrossEncoder => Feature::Scores,
-        }
-    }
-
-    /// The tasks that its Transformer may have.
-    fn tasks(self) -> &'static [Option<Task>] {
-        match self {
-            Class::SentenceTransformer => &[None],
-            Class::CrossEncoder => &[None, Some(Task::Scores)],
-            Class::SparseEncoder => &[None, Some(Task::Words)],
-        }
-    }
-
-    /// The error for a folder that another class saved.
-    pub(super) fn other(self, folder: &Path, saved: &str) -> Error {
-        let remedy = match Class::ALL.iter().find(|class| class.name() == saved) {
-            Some(class) => format!("{} loads it", class.name()),
-            None => format!("known are {}", Class::ALL.map(Class::name).join(", ")),
-        };
-        unsupported(&folder.join(SETTINGS), format_args!("model_type {saved:?}"), remedy)
-    }
-}
-
-impl std::str::FromStr for Class {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let unknown = || Error::InvalidArgument(format!("there is no class {name:?}"));
-        Class::ALL.into_iter().find(|class| class.name() == name).ok_or_else(unknown)
-    }
-}
 
 /// The file with the class that saved a folder.
-const SETTINGS: &str = "config_sentence_transformers.json";
+pub(super) const SETTINGS: &str = "config_sentence_transformers.json";
 
 /// The class that saved a folder with `modules.json`; older versions had only the first.
 pub(super) fn saved_class(folder: &Path) -> Result<String> {
@@ -81,7 +20,7 @@ pub(super) fn saved_class(folder: &Path) -> Result<String> {
         true => read_fields(&path, |fields| Ok(fields.text("model_type").map(str::to_owned)))?,
         false => None,
     };
-    Ok(stated.unwrap_or_else(|| Class::default().name().to_owned()))
+    Ok(stated.unwrap_or_else(|| CLASSES[0].name.to_owned()))
 }
 
 /// A Transformer's `transformer_task`, and the names of the value that it gives and of the model's output.
@@ -92,11 +31,11 @@ const TASKS: [(Option<Task>, &str, &str, &str); 3] = [
 ];
 
 /// The task in a Transformer's settings, or else `usual`.
-pub(super) fn read_task(transformer: &Path, class: Class, usual: Option<Task>) -> Result<Option<Task>> {
+pub(super) fn read_task(transformer: &Path, class: &Class, usual: Option<Task>) -> Result<Option<Task>> {
     let Some((path, values)) = transformer_settings(transformer)? else { return Ok(usual) };
     let mut fields = Fields::new(&values, &path);
     let row = |task: Option<Task>| TASKS.iter().filter(move |row| row.0 == task);
-    let known: Vec<_> = class.tasks().iter().flat_map(|task| row(*task)).collect();
+    let known: Vec<_> = class.tasks.iter().flat_map(|task| row(*task)).collect();
     let task = match fields.text("transformer_task") {
         None => known.iter().find(|row| row.0 == usual),
         Some(name) => known.iter().find(|row| row.1 == name),
@@ -105,11 +44,12 @@ pub(super) fn read_task(transformer: &Path, class: Class, usual: Option<Task>) -
     let Some((task, _, gives, output)) = task else {
         let name = fields.text("transformer_task").unwrap_or_default();
         let names: Vec<String> = known.iter().map(|row| format!("{:?}", row.1)).collect();
-        let known = match (class, name) {
-            (Class::CrossEncoder, "text-generation") => WORDS_AS_SCORES.to_owned(),
-            _ => format!("only {} is known", names.join(" or ")),
-        };
-        return other("transformer_task", name, known);
+        let reason = class.refused.iter().find(|(refused, _)| *refused == name).map(|(_, reason)| (*reason).to_owned());
+        return other(
+            "transformer_task",
+            name,
+            reason.unwrap_or_else(|| format!("only {} is known", names.join(" or "))),
+        );
     };
     if let Some(value) = fields.text("module_output_name").filter(|value| value != gives) {
         return other("module_output_name", value, format!("only {gives:?} is known"));

@@ -1,4 +1,12 @@
+use std::fs;
+
+use serde_json::json;
+use tempfile::TempDir;
+
 use super::*;
+use crate::model::heads::tests::{list, mean, model, read_modules, row};
+use crate::model::heads::{Modules, SpladePooling};
+use crate::ops::PoolMode;
 
 const SETTINGS: &str = "config_sentence_transformers.json";
 const TRANSFORMER: &str = "sentence_bert_config.json";
@@ -8,7 +16,7 @@ fn write(folder: &TempDir, name: &str, content: Value) {
 }
 
 fn scores(folder: &TempDir) -> Result<Modules> {
-    super::super::read_modules(folder.path(), Class::CrossEncoder)
+    super::read_modules(folder.path(), &super::scores::CLASS)
 }
 
 /// A folder that sentence-transformers saved as a CrossEncoder.
@@ -113,7 +121,7 @@ fn a_dense_module_can_give_the_scores() {
 }
 
 fn weights(folder: &TempDir) -> Result<Modules> {
-    super::super::read_modules(folder.path(), Class::SparseEncoder)
+    super::read_modules(folder.path(), &super::words::CLASS)
 }
 
 /// The settings of a folder that sentence-transformers saved as a SparseEncoder.

@@ -1,0 +1,121 @@
+//! Step 2: the encoder as data, with its tokenizer and its opened checkpoint.
+
+use serde_json::Value;
+
+use super::read::Files;
+use crate::model::heads::{self, First};
+use crate::model::registry;
+use crate::model::spec::{EncoderSpec, NameRules, Table};
+use crate::model::task_head::TaskHead;
+use crate::model::weights::Weights;
+use crate::text::tokenizer::{Side, Tokenizer};
+use crate::{Error, Result};
+
+/// An encoder that files describe.
+pub(super) struct Described {
+    pub model_type: String,
+    pub spec: EncoderSpec,
+    pub head: Option<TaskHead>,
+    pub tokenizer: Tokenizer,
+    /// Not yet checked against the graph.
+    pub weights: Weights,
+    /// The limit of tokens that the files state.
+    pub max_seq_length: Option<usize>,
+}
+
+/// Describes the encoder.
+///
+/// # Errors
+/// `ModelFormat`, `Weights` and `Unsupported` for faults of the files.
+pub(super) fn describe(files: &Files<'_>) -> Result<Described> {
+    let mut described = match files.modules.first {
+        First::Transformer => transformer(files)?,
+        First::StaticEmbedding => table(files)?,
+    };
+    if let Some(levels) = files.options.rounded_products
+        && described.spec.round_products(levels) == 0
+    {
+        let reason = match described.spec.layers.is_empty() {
+            true => "it has no layers",
+            false => "its products are in integers already",
+        };
+        return Err(Error::unsupported(format!("rounded products of {}", files.folder.display()), reason));
+    }
+    Ok(described)
+}
+
+fn open(files: &Files<'_>, rules: &NameRules) -> Result<Weights> {
+    Weights::open(files.folder, &files.modules.transformer, &files.modules.tensor_folders(), rules)
+}
+
+fn transformer(files: &Files<'_>) -> Result<Described> {
+    let Files { config, config_path, arguments, modules, sentence, .. } = files;
+    let model_type = registry::model_type(config, config_path)?.to_owned();
+    let (mut spec, mut rules) = registry::read_spec(&model_type, config, config_path)?;
+    if let Some(class) = modules.own_class
+        && spec.adapters.as_ref().is_none_or(|adapters| adapters.module != class)
+    {
+        return Err(heads::unknown_module(&files.folder.join("modules.json"), class));
+    }
+    let mut head = None;
+    if let Some(task) = modules.task {
+        let read = registry::read_head(task, &model_type, config, config_path, &spec)?;
+        rules = rules.with_head(&read);
+        head = Some(read);
+    }
+    rules.torch_first = arguments.model.get("use_safetensors") == Some(&Value::Bool(false));
+    let tokenizer = Tokenizer::with_arguments(
+        &files.transformer,
+        sentence.do_lower_case,
+        &arguments.processor,
+        registry::tokenizer,
+    )?;
+    let tokenizer = match sentence.processing.special_tokens {
+        true => tokenizer,
+        false => tokenizer.without_surroundings()?,
+    };
+    if arguments.processor.contains_key("padding_side") {
+        check_padding(&spec, &tokenizer)?;
+    }
+    let weights = open(files, &rules)?;
+    spec.find_own_norms(|name| weights.shape(name).is_some());
+    Ok(Described { model_type, spec, head, tokenizer, weights, max_seq_length: sentence.max_seq_length })
+}
+
+fn table(files: &Files<'_>) -> Result<Described> {
+    let weights = open(files, &NameRules::of_table())?;
+    let (tokenizer, max_seq_length) = Tokenizer::plain(&files.transformer)?;
+    let spec = table_spec(&weights)?;
+    Ok(Described { model_type: "StaticEmbedding".into(), spec, head: None, tokenizer, weights, max_seq_length })
+}
+
+/// Refuses padding at the start of texts where positions count it: the reference's numbers then depend on the batch.
+fn check_padding(spec: &EncoderSpec, tokenizer: &Tokenizer) -> Result<()> {
+    if tokenizer.padding_side() == Side::Right || !spec.positions.count_padding() {
+        return Ok(());
+    }
+    let reason = "the model counts positions from the start of a padded row, so that its numbers would depend on the other \
+                  texts: leave it out, or pad on the right";
+    Err(Error::unsupported("processor_kwargs['padding_side'] = \"left\"", reason))
+}
+
+/// The description of a table of token vectors. Under model2vec's name for it, a mapping of the tokens to its rows or a factor
+/// of each would change them, as in sentence-transformers.
+fn table_spec(weights: &Weights) -> Result<EncoderSpec> {
+    const NAME: &str = "embedding.weight";
+    const CHANGES: [&str; 2] = ["mapping", "weights"];
+    let of_model2vec = weights.stored_names().any(|name| name == "embeddings");
+    if let Some(name) = CHANGES.into_iter().find(|name| of_model2vec && weights.shape(name).is_some()) {
+        let problem = format!(
+            "embeddings with {name} are not read: load the model with sentence-transformers and save it, which applies them"
+        );
+        return Err(Error::Weights { path: weights.path().to_owned(), problems: vec![problem] });
+    }
+    match weights.shape(NAME) {
+        Some(&[rows, columns]) if columns > 0 => Ok(EncoderSpec::of_table(Table { name: NAME.into(), rows }, columns)),
+        found => {
+            let problem = format!("{NAME} or embeddings has shape {found:?}, expected [tokens, columns]");
+            Err(Error::Weights { path: weights.path().to_owned(), problems: vec![problem] })
+        }
+    }
+}

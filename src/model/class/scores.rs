@@ -1,0 +1,41 @@
+//! CrossEncoder: scores of pairs of texts.
+
+use std::path::Path;
+
+use super::{Bare, Class, OF_VECTORS, Setting};
+use crate::Result;
+use crate::model::fields::unsupported;
+use crate::model::heads::{Feature, Head, WORDS_AS_SCORES};
+use crate::model::task_head::Task;
+
+pub(super) static CLASS: Class = Class {
+    name: "CrossEncoder",
+    result: Feature::Scores,
+    tasks: &[None, Some(Task::Scores)],
+    refused: &[("text-generation", WORDS_AS_SCORES)],
+    first: &[],
+    bare,
+    check,
+    // The reference, too, reads a checkpoint of another class as a bare one with a head.
+    reads_others: true,
+    prompts: &[],
+    similarities: &OF_VECTORS,
+    settings: &[("activation_fn", Setting::Text), ("keep_in_fp32_modules", Setting::Texts)],
+    in_float32: Some("keep_in_fp32_modules"),
+};
+
+/// The head of the checkpoint.
+fn bare(folder: &Bare<'_>) -> Result<(Option<Task>, Vec<Head>)> {
+    if folder.classes().next().is_some_and(|class| class.ends_with("ForCausalLM")) {
+        return Err(folder.other(WORDS_AS_SCORES));
+    }
+    Ok((Some(Task::Scores), Vec::new()))
+}
+
+fn check(path: &Path, task: Option<Task>, heads: &[Head]) -> Result<()> {
+    let scores = |head: &Head| matches!(head, Head::Dense { gives: Feature::Scores, .. });
+    match task == Some(Task::Scores) || heads.iter().any(scores) {
+        true => Ok(()),
+        false => Err(unsupported(path, "no module gives scores", "a pair needs them")),
+    }
+}

@@ -1,0 +1,43 @@
+//! SentenceTransformer: one vector per text.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Bare, Class, OF_VECTORS, Setting, gives_sentence};
+use crate::Result;
+use crate::model::fields::unsupported;
+use crate::model::heads::{Feature, First, Head};
+use crate::model::task_head::Task;
+use crate::ops::PoolMode;
+
+pub(super) static CLASS: Class = Class {
+    name: "SentenceTransformer",
+    result: Feature::Sentence,
+    tasks: &[None],
+    refused: &[],
+    first: &[("StaticEmbedding", First::StaticEmbedding, None)],
+    bare,
+    check,
+    reads_others: false,
+    prompts: &["query", "document"],
+    similarities: &OF_VECTORS,
+    settings: &[("truncate_dim", Setting::Size)],
+    in_float32: None,
+};
+
+/// Pooling of the last token after a causal language model, otherwise of the mean.
+fn bare(folder: &Bare<'_>) -> Result<(Option<Task>, Vec<Head>)> {
+    let first = folder.config.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
+    let causal = !matches!(folder.config.get("is_causal"), Some(Value::Null | Value::Bool(false)))
+        && first.is_some_and(|class| class.ends_with("ForCausalLM"));
+    let mode = if causal { PoolMode::LastToken } else { PoolMode::Mean };
+    Ok((None, vec![Head::Pooling { modes: vec![mode], include_prompt: true }]))
+}
+
+fn check(path: &Path, _: Option<Task>, heads: &[Head]) -> Result<()> {
+    match heads.iter().any(gives_sentence) {
+        true => Ok(()),
+        false => Err(unsupported(path, "no Pooling module", "a text needs one vector")),
+    }
+}
