@@ -1,11 +1,11 @@
 //! Dispatches of `matmul`, and of `attention_scores`, which is the same product with other strides. In 16 bits they run on
 //! matrix cores alone.
 
-use super::linear::{Tile, splits};
+use super::linear::splits;
 use super::reduce::sum_of_parts;
 use crate::Result;
 use crate::backend::vulkan::generated::matmul::{Constants, KERNEL, Push};
-use crate::backend::vulkan::generated::{matmul_matrix, matmul_split};
+use crate::backend::vulkan::generated::{Tile, matmul_matrix, matmul_split};
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Given, Lowering};
 use crate::dtype::DType;
