@@ -57,7 +57,7 @@ pub fn matmul(to: &mut Lowering<'_>, op: &Matmul) -> Result<()> {
     if parts == 1 || to.replaced(&KERNEL).is_some() {
         return products(to, &product, "", &[]);
     }
-    let sums = to.scratch(0)?;
+    let sums = to.scratch("sums")?;
     let depth = product.depth / parts;
     let apart = |[row, term, ..]: [usize; 4]| [row, term, depth * term, 0];
     let each = Strided { depth, outer: parts, a: apart(product.a), b: apart(product.b), ..product };
