@@ -6,11 +6,13 @@ use std::path::Path;
 use super::capabilities::Feature;
 use super::interface::{Constant, Interface, PushMember, Scalar};
 use super::manifest;
+use super::sources::{Source, conversion, shared, shared_struct};
 
 /// A shader with its compiled variants.
 pub type Kernel = manifest::Kernel<Variant>;
 
 /// One build of a shader.
+#[derive(Clone)]
 pub struct Variant {
     /// The variant's row in the manifest.
     pub row: manifest::Variant,
@@ -23,14 +25,15 @@ pub struct Variant {
 }
 
 /// The complete text of `kernels.rs`.
-pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
+pub fn emit(kernels: &[Kernel], sources: &[Source]) -> Result<String, String> {
     let mut blocks = Vec::new();
     let modules = all(kernels.iter().map(|kernel| {
-        module(kernel, &mut blocks).map_err(|fault| format!("{}: error: {fault}", kernel.file.display()))
+        module(kernel, sources, &mut blocks).map_err(|fault| format!("{}: error: {fault}", kernel.file.display()))
     }))?;
+    let structs: String = shared(kernels)?.iter().map(shared_struct).collect();
     let names = join(kernels, |kernel| format!("&{}::KERNEL, ", kernel.name.replace('-', "_")));
     let kind = "&[&crate::backend::vulkan::kernel::Kernel]";
-    Ok(modules.concat() + &format!("/// Every kernel, by name.\npub static ALL: {kind} = &[{names}];\n"))
+    Ok(structs + &modules.concat() + &format!("/// Every kernel, by name.\npub static ALL: {kind} = &[{names}];\n"))
 }
 
 /// All results, or all errors, one per line.
@@ -61,7 +64,7 @@ pub fn includes(folder: &Path) -> Result<String, String> {
 }
 
 /// Checks that the variants' interfaces differ only in constants and sizes; returns all constants set by callers.
-fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
+pub fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
     let first = &kernel.variants[0];
     let mut constants = first.interface.constants.clone();
     for variant in &kernel.variants[1..] {
@@ -102,7 +105,7 @@ fn join<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
 
 /// The Rust type of a 32-bit scalar, the literal of its bits, where a bool is 0 or 1, and the expression for the bits of
 /// the field `name`.
-fn rust(scalar: Scalar, bits: u32, name: &str) -> (&'static str, String, String) {
+pub fn rust(scalar: Scalar, bits: u32, name: &str) -> (&'static str, String, String) {
     match scalar {
         Scalar::F32 => ("f32", format!("f32::from_bits({bits})"), format!("self.{name}.to_bits()")),
         Scalar::I32 => ("i32", format!("{}", bits as i32), format!("self.{name} as u32")),
@@ -111,70 +114,21 @@ fn rust(scalar: Scalar, bits: u32, name: &str) -> (&'static str, String, String)
     }
 }
 
-/// A Rust struct whose members have the names of shader constants; each block that matches it is converted from it.
-struct Source {
-    /// Path in `backend::vulkan::kernels`.
-    path: &'static str,
-    /// Its members.
-    members: &'static str,
-    /// The folder of the shaders whose blocks have exactly these members; `None` for blocks that contain all of these
-    /// and others.
-    alone_in: Option<&'static str>,
-}
+/// Push blocks that already have a struct, with what they are made of, by the module that contains it: equal ones share
+/// one type.
+type Blocks<'a> = Vec<((&'a [PushMember], &'a Option<String>), String)>;
 
-/// A block is converted from the first source that matches.
-const SOURCES: [Source; 6] = [
-    Source { path: "elementwise::Elements", members: "rows_of rows columns rows_per_group", alone_in: None },
-    Source { path: "rows::Rows", members: "rows_of rows columns", alone_in: None },
-    Source { path: "rows::Held", members: "lanes quads held vector", alone_in: None },
-    Source {
-        path: "linear::Product",
-        members: "rows_of rows n k column y_columns width first_expert experts shared_by",
-        alone_in: Some("shaders/linear"),
-    },
-    Source {
-        path: "linear::Tile",
-        members: "tile_m tile_n tile_k whole subgroups rows columns vector vector_y bias residual activation",
-        alone_in: Some("shaders/linear"),
-    },
-    Source {
-        path: "attention::Blocks",
-        members: "head_dim vector causal window bias soft_cap dropout a_column b_column distance_columns block_q block_kv keys subgroups invocations",
-        alone_in: Some("shaders/attention"),
-    },
-];
-
-/// The conversion to a block, if there is a source for it.
-fn conversion<'n>(kernel: &Kernel, block: &str, names: impl Iterator<Item = &'n String>) -> String {
-    let names: Vec<&String> = names.collect();
-    let known = |source: &Source, name: &str| source.members.split(' ').any(|member| member == name);
-    let fits = |source: &&Source| match source.alone_in {
-        None => source.members.split(' ').all(|member| names.iter().any(|name| *name == member)),
-        Some(folder) => {
-            kernel.file.starts_with(folder) && !names.is_empty() && names.iter().all(|name| known(source, name))
-        }
-    };
-    let Some(source) = SOURCES.iter().find(fits) else { return String::new() };
-    let fields: Vec<_> =
-        names.iter().filter(|name| known(source, name)).map(|name| format!("{name}: from.{name}")).collect();
-    let rest = if fields.len() < names.len() { ", ..Self::default()" } else { "" };
-    let (path, fields) = (format!("crate::backend::vulkan::kernels::{}", source.path), fields.join(", "));
-    format!("impl From<{path}> for {block} {{ fn from(from: {path}) -> Self {{ {block} {{ {fields}{rest} }} }} }}")
-}
-
-/// Push blocks that already have a struct, by the module that contains it: blocks with equal members share one type.
-type Blocks<'a> = Vec<(&'a [PushMember], String)>;
-
-fn module<'a>(kernel: &'a Kernel, blocks: &mut Blocks<'a>) -> Result<String, String> {
+fn module<'a>(kernel: &'a Kernel, sources: &[Source], blocks: &mut Blocks<'a>) -> Result<String, String> {
     let constants = constants(kernel)?;
     let members = &kernel.variants[0].interface.push;
     let (file, name) = (kernel.file.display(), kernel.name.replace('-', "_"));
     let variants = kernel.variants.iter().map(|variant| variant_row(kernel, variant)).collect::<Result<String, _>>()?;
-    let push = match blocks.iter().find(|(push, _)| push == members) {
+    let own = (&members[..], &kernel.made_of.push);
+    let push = match blocks.iter().find(|(push, _)| *push == own) {
         Some((_, module)) => format!("pub use super::{module}::Push;"),
         None => {
-            blocks.push((members, name.clone()));
-            push_block(kernel, members)
+            blocks.push((own, name.clone()));
+            push_block(kernel, sources, members)
         }
     };
     let fields = join(&constants, |Constant { name, id, scalar, default }| {
@@ -182,7 +136,8 @@ fn module<'a>(kernel: &'a Kernel, blocks: &mut Blocks<'a>) -> Result<String, Str
     });
     let defaults = join(&constants, |c| format!("{}: {},\n", c.name, rust(c.scalar, c.default, &c.name).1));
     let bits = join(&constants, |c| format!("{} => {},\n", c.id, rust(c.scalar, c.default, &c.name).2));
-    let conversion = conversion(kernel, "Constants", constants.iter().map(|constant| &constant.name));
+    let names: Vec<&String> = constants.iter().map(|constant| &constant.name).collect();
+    let conversion = conversion(sources, &kernel.made_of.constants, "Constants", &names);
     Ok(format!(
         "/// Interface of `{file}`.
 pub mod {name} {{
@@ -212,12 +167,13 @@ pub mod {name} {{
     ))
 }
 
-fn push_block(kernel: &Kernel, members: &[PushMember]) -> String {
+fn push_block(kernel: &Kernel, sources: &[Source], members: &[PushMember]) -> String {
     let field = |(place, PushMember { name, scalar }): (usize, &PushMember)| {
         format!("/// Byte {}.\npub {name}: {},\n", 4 * place, rust(*scalar, 0, name).0)
     };
     let fields: String = members.iter().enumerate().map(field).collect();
-    let conversion = conversion(kernel, "Push", members.iter().map(|member| &member.name));
+    let names: Vec<&String> = members.iter().map(|member| &member.name).collect();
+    let conversion = conversion(sources, &kernel.made_of.push, "Push", &names);
     format!(
         "/// The push-constant block.
     #[repr(C)]

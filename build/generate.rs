@@ -3,6 +3,7 @@
 
 mod emit;
 mod manifest;
+mod sources;
 
 #[path = "../src/compiler/glsl.rs"]
 mod glsl;
@@ -51,7 +52,8 @@ pub fn generate(out: &Path) -> Result<String, String> {
         modules.extend(&variant.spirv);
     }
     std::fs::write(out.join("modules.lzma"), packed(&modules).expect("memory takes it")).expect("OUT_DIR is writable");
-    Ok(emit::emit(&built)? + &emit::includes(&shaders.join("include"))?)
+    let includes = shaders.join("include");
+    Ok(emit::emit(&built, &sources::sources(&includes)?)? + &emit::includes(&includes)?)
 }
 
 /// All modules as LZMA with a dictionary that holds them whole.
@@ -82,7 +84,8 @@ fn build(kernel: &manifest::Kernel, shaders: &Path) -> Result<emit::Kernel, Stri
         let interface = reflect::reflect(&named, reflect::Names::Required).map_err(at)?;
         variants.push(emit::Variant { row: row.clone(), spirv, first: 0, interface });
     }
-    Ok(emit::Kernel { name: kernel.name.clone(), file: kernel.file.clone(), variants })
+    let manifest::Kernel { name, file, made_of, .. } = kernel.clone();
+    Ok(emit::Kernel { name, file, variants, made_of })
 }
 
 fn include(shaders: &Path, requested: &str, from: &str) -> glsl::Included {

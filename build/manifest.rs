@@ -15,6 +15,18 @@ pub struct Kernel<V = Variant> {
     pub file: PathBuf,
     /// At least one; the last requires nothing.
     pub variants: Vec<V>,
+    /// The Rust structs from which its push block and its constants are made.
+    pub made_of: MadeOf,
+}
+
+/// Names of Rust structs that kernels share: each has the members of the blocks of all that name it.
+#[derive(Deserialize, Debug, Default, Clone, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct MadeOf {
+    /// Of push blocks.
+    pub push: Option<String>,
+    /// Of specialization constants.
+    pub constants: Option<String>,
 }
 
 /// One build of a shader.
@@ -45,6 +57,8 @@ struct Declaration {
     optional: bool,
     /// Element types, each with all variants; float32 if omitted.
     stored: Option<Vec<String>>,
+    /// Structs that its blocks share with those of other kernels.
+    made_of: MadeOf,
     /// One that needs nothing if omitted.
     variants: Vec<Variant>,
     /// The other kernels, by name.
@@ -132,7 +146,7 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
     if !row.optional && variants.last().is_some_and(|v| !v.needs.is_empty()) {
         return Err(format!("{kernel}: the last variant must need nothing, so that every device has one"));
     }
-    Ok(Kernel { name: kernel, file: path.into(), variants })
+    Ok(Kernel { name: kernel, file: path.into(), variants, made_of: row.made_of })
 }
 
 /// All shader files of `folder` except includes.

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use by_length::ByLength;
 #[cfg(feature = "vulkan")]
 pub(crate) use call::op_graph;
-pub use calls::{Hashed, recurs};
+pub use calls::Hashed;
 #[cfg(feature = "vulkan")]
 pub use dispatch::Dispatch;
 pub use program::Program;

@@ -10,6 +10,8 @@ mod emit;
 mod interface;
 #[path = "../build/manifest.rs"]
 mod manifest;
+#[path = "../build/sources.rs"]
+mod sources;
 
 use std::path::Path;
 
@@ -130,19 +132,24 @@ fn kernel(interfaces: Vec<Interface>) -> emit::Kernel {
         interface,
     };
     let variants = interfaces.into_iter().enumerate().map(variant).collect();
-    emit::Kernel { name: "layer-norm".into(), file: "shaders/norm/layer-norm.glsl".into(), variants }
+    let made_of = manifest::MadeOf::default();
+    emit::Kernel { name: "layer-norm".into(), file: SHADER.into(), variants, made_of }
+}
+
+fn emit(kernels: &[emit::Kernel]) -> Result<String, String> {
+    emit::emit(kernels, &sources::sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/include")))?)
 }
 
 #[test]
 fn names_of_the_shader_become_names_of_fields() {
-    let text = emit::emit(&[kernel(vec![interface()])]).unwrap();
+    let text = emit(&[kernel(vec![interface()])]).unwrap();
     for line in ["pub mod layer_norm {", "name: \"x\"", "name: \"y\"", "pub eps: f32,", "pub lanes: u32,"] {
         assert!(text.contains(line), "{line} in {text}");
     }
     let renamed = || {
         let mut renamed = interface();
         renamed.push[0].name = "epsilon".into();
-        emit::emit(&[kernel(vec![renamed])]).unwrap()
+        emit(&[kernel(vec![renamed])]).unwrap()
     };
     assert!(renamed().contains("pub epsilon: f32,") && !renamed().contains("pub eps: f32,"));
     assert_eq!(renamed(), renamed(), "the same text every time");
@@ -156,28 +163,33 @@ fn blocks_with_the_same_members_are_one_type() {
         emit::Kernel { name: name.into(), ..kernel(vec![interface]) }
     };
     let renamed = |i: &mut Interface| i.push[0].name = "epsilon".into();
-    let text = emit::emit(&[named("a", |_| {}), named("b", |_| {}), named("c", renamed)]).unwrap();
+    let text = emit(&[named("a", |_| {}), named("b", |_| {}), named("c", renamed)]).unwrap();
     assert_eq!((text.matches("pub struct Push").count(), text.matches("pub use super::a::Push;").count()), (2, 1));
 }
 
 #[test]
-fn a_block_is_made_from_what_has_its_members() {
-    let text = |members: &[&str], folder: &str| {
+fn a_block_is_made_of_what_an_include_declares_or_its_manifest_names() {
+    let kernel = |members: &[&str], scalar, name: Option<&str>| {
         let mut interface = interface();
-        let member = |name: &&str| PushMember { name: (*name).into(), scalar: Scalar::U32 };
+        let member = |name: &&str| PushMember { name: (*name).into(), scalar };
         interface.push = members.iter().map(member).collect();
-        let file = Path::new("shaders").join(folder).join("a.glsl");
-        emit::emit(&[emit::Kernel { file, ..kernel(vec![interface]) }]).unwrap()
+        let made_of = manifest::MadeOf { push: name.map(Into::into), constants: None };
+        emit::Kernel { made_of, ..kernel(vec![interface]) }
     };
-    let rows = text(&["rows_of", "rows", "columns", "eps"], "norm");
+    let text = |members: &[&str], name| emit(&[kernel(members, Scalar::U32, name)]).unwrap();
+    let rows = text(&["rows_of", "rows", "columns", "eps"], None);
     assert!(rows.contains("impl From<crate::backend::vulkan::kernels::rows::Rows> for Push"), "{rows}");
     assert!(rows.contains("columns: from.columns, ..Self::default()"), "{rows}");
-    let elements = text(&["rows_of", "rows", "columns", "rows_per_group"], "norm");
+    let elements = text(&["rows_of", "rows", "columns", "rows_per_group"], None);
     assert!(elements.contains("elementwise::Elements> for Push") && !elements.contains("rows::Rows>"), "{elements}");
-    let product = ["rows_of", "rows", "n", "k"];
-    assert!(text(&product, "linear").contains("linear::Product> for Push"));
-    assert!(!text(&product, "norm").contains("for Push"), "another folder's");
-    assert!(!text(&["rows_of", "rows", "n", "depth"], "linear").contains("for Push"), "a member more");
+    assert!(!text(&["rows_of", "rows", "n"], None).contains("for Push"), "no include declares these");
+    let [one, two] = [&["n", "k"][..], &["k", "width"]].map(|members| kernel(members, Scalar::U32, Some("Product")));
+    let both = emit(&[one.clone(), two]).unwrap();
+    assert!(both.contains("pub struct Product { /// `k` of the shaders.\npub k: u32,"), "{both}");
+    assert!(both.contains("pub n: u32,") && both.contains("pub width: u32,"), "the members of both: {both}");
+    assert_eq!(both.matches("impl From<super::Product> for Push").count(), 2);
+    let fault = emit(&[one, kernel(&["k"], Scalar::F32, Some("Product"))]).unwrap_err();
+    assert!(fault.contains("k of Product is of two types"), "{fault}");
 }
 
 #[test]
@@ -185,7 +197,7 @@ fn variants_that_disagree_stop_the_build() {
     let disagree = |change: fn(&mut Interface)| {
         let mut other = interface();
         change(&mut other);
-        emit::emit(&[kernel(vec![interface(), other])]).err().unwrap_or_default()
+        emit(&[kernel(vec![interface(), other])]).err().unwrap_or_default()
     };
     let renamed = disagree(|i| i.bindings[0].name = "source".into());
     assert!(renamed.starts_with("shaders/norm/layer-norm.glsl: error: variants norm-0 and norm-1 differ in bindings"));

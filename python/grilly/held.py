@@ -47,7 +47,7 @@ class Held:
     swap: threading.RLock = field(default_factory=threading.RLock)
 
     def cores(self) -> list[_core.EmbeddingModel]:
-        """All cores."""
+        """The cores of all routes, which read tokens with the same tokenizer."""
         return [self.core, *self.elsewhere.values()]
 
     def set_limit(self, limit: int) -> None:

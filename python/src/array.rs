@@ -33,7 +33,7 @@ pub(crate) fn op_names() -> Vec<&'static str> {
 /// The ops without a derivative, and why.
 #[pyfunction]
 pub(crate) fn without_derivative() -> HashMap<&'static str, &'static str> {
-    grilly::ops::vjp::WITHOUT.iter().copied().collect()
+    Op::without_derivative().into_iter().collect()
 }
 
 /// Turns on or off the marked bytes after every result on Vulkan devices, which are checked when the result is read.

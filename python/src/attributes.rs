@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use grilly::Error;
-use grilly::array::{Hashed, recurs};
+use grilly::array::Hashed;
 use grilly::ops::Op;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -22,7 +22,7 @@ thread_local! {
 
 /// The op of this name with these attributes.
 pub(crate) fn parsed(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Rc<Hashed>> {
-    let key = if recurs(op) { key(op, attributes)? } else { None };
+    let key = if Op::recurs(op) { key(op, attributes)? } else { None };
     if let Some(known) = key.as_ref().and_then(|key| KNOWN.with_borrow(|known| known.get(key).cloned())) {
         return Ok(known);
     }

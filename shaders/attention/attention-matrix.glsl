@@ -11,6 +11,7 @@
 // ROWS_IN_QUADS subgroups of 32, with the matrix layout that matrix-layout.glsl tests; without it no keys are hidden.
 //# # 16 bits on matrix cores: in registers where it is known which lane holds which element, as bfloat16 demands.
 //# stored = ["float16", "bfloat16"]
+//# made_of = { constants = "Blocks" }
 //# optional = true
 //#
 //# [[variants]]

@@ -11,6 +11,7 @@
 // quads here, are integers; subgroups of 32, with the matrix layout that matrix-layout.glsl tests; KEYS a multiple of 32.
 //# # float32 on matrix cores; where there are none, or for narrow and wide heads, `attention` runs.
 //# optional = true
+//# made_of = { constants = "Blocks" }
 //# variants = [{ needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"] }]
 #include "cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_arithmetic : require

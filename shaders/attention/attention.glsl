@@ -9,6 +9,7 @@
 // multiples of 4; BLOCK_Q and BLOCK_KV are powers of two from 16 on, BLOCK_KV at most 16 BLOCK_Q; INVOCATIONS = 4
 // BLOCK_Q.
 //# stored = ["float32", "float16", "bfloat16"]
+//# made_of = { constants = "Blocks" }
 //#
 //# [builds]
 //# attention-masked = { define = "MASKS" }  # the same with masks, biases and a soft cap of the scores

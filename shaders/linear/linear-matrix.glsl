@@ -12,6 +12,7 @@
 // Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
 //# # 16 bits on matrix cores; where there are none, `linear` runs: an encoder in 16 bits, a single operation in float32.
 //# stored = ["float16", "bfloat16"]
+//# made_of = { push = "Product", constants = "Tile" }
 //# optional = true
 //# variants = [
 //#     { only = ["float16"], needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"] },

@@ -6,6 +6,7 @@
 //# # Chosen by device type in src/backend/vulkan/kernels/linear.rs, so it is a kernel of its own: a variant would be taken
 //# # wherever its needs are met.
 //# stored = ["float32", "float16", "bfloat16"]
+//# made_of = { push = "Product", constants = "Tile" }
 //#
 //# [builds]
 //# layer-norm-linear-shuffle = { define = "NORMED", stored = ["float32"] }

@@ -6,6 +6,7 @@
 // Assumes: TILE_M a multiple of 16, TILE_N of 64, times TILE_K of 1024; with VECTOR, K a multiple of 4, with VECTOR_Y, N;
 // with WHOLE, K a multiple of TILE_K and of 4; TILE_K at least 16 with GATED.
 //# stored = ["float32", "float16", "bfloat16"]
+//# made_of = { push = "Product", constants = "Tile" }
 //#
 //# [builds]
 //# gated-linear = { define = "GATED" }  # two products of one x

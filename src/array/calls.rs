@@ -36,20 +36,14 @@ impl Hashed {
 
 impl<T: Into<Op>> From<T> for Hashed {
     /// Hashes the attributes as text, since a comparison would not distinguish 0 from -0; of an op whose calls do not
-    /// [recur](recurs) the name alone, so that of its calls on given shapes only the latest is cached.
+    /// [recur](Op::recurs) the name alone, so that of its calls on given shapes only the latest is cached.
     fn from(op: T) -> Self {
         let op = op.into();
         let mut hasher = Text(DefaultHasher::new());
         // Writing to a hasher cannot fail.
-        let _ = if recurs(op.name()) { write!(hasher, "{op:?}") } else { hasher.write_str(op.name()) };
+        let _ = if Op::recurs(op.name()) { write!(hasher, "{op:?}") } else { hasher.write_str(op.name()) };
         Hashed { hash: hasher.0.finish(), op }
     }
-}
-
-/// Whether programs are likely to repeat a call of this op with the same attributes; not if one of them is a counter of
-/// random numbers.
-pub fn recurs(op: &str) -> bool {
-    !matches!(op, "dropout" | "softmax_dropout")
 }
 
 /// Calls per generation; there are two generations.

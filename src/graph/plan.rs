@@ -96,7 +96,7 @@ impl Plan {
     }
 
     /// The plan for batches with exactly these counts: constants, values of which the length of texts is an axis, and
-    /// operands of the ops that take [known axes alone](Op::is_sized) get their sizes.
+    /// operands of the ops that take [known axes alone](crate::ops::Signature::sized) get their sizes.
     ///
     /// # Errors
     /// As [`Graph::apply`], for sizes that such an op refuses.
@@ -118,7 +118,7 @@ impl Plan {
         for node in std::mem::take(&mut graph.nodes) {
             let sized = |id: &ValueId| Shape::fixed(&graph.value(*id).shape.sizes(counts));
             let sizes: Vec<Shape> = node.operands.iter().map(sized).collect();
-            if !node.op.is_sized() || graph.shapes(&node.operands).into_iter().eq(&sizes) {
+            if !node.op.signature().sized || graph.shapes(&node.operands).into_iter().eq(&sizes) {
                 graph.nodes.push(node);
                 continue;
             }
@@ -161,7 +161,7 @@ impl Plan {
     pub fn check_batches(&self) -> Result<()> {
         let counts = |node: &&Node| {
             let mut axes = self.graph.shapes(&node.operands).into_iter().flat_map(|shape| &shape.0);
-            node.op.is_sized() && axes.any(|dim| !matches!(dim, Dim::Fixed(_)))
+            node.op.signature().sized && axes.any(|dim| !matches!(dim, Dim::Fixed(_)))
         };
         let state = self.graph.states.first().map(|id| (&self.graph.value(*id).name, "has no state"));
         let node = || self.graph.nodes.iter().find(counts).map(|node| (&node.name, "knows no sizes of counted axes"));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use super::arch::{ARCHITECTURES, Architecture, SHADERS};
+use super::arch::{ARCHITECTURES, Architecture};
 use crate::graph::fuse::attention;
 use crate::graph::shaders::{ATTENTION_OUTPUT, Registry, Row};
 use crate::ops::Attention;
@@ -10,11 +10,12 @@ use crate::ops::attention_output::FAMILIES;
 
 static SHIPPED: LazyLock<Arc<Registry>> = LazyLock::new(|| {
     let mut registry = Registry::default();
-    for row in SHADERS {
-        let family = FAMILIES.iter().find(|family| family.name == row.family).expect("a row of FAMILIES");
-        registry.register(ATTENTION_OUTPUT, Some(row.architecture), Row::own(family.shader));
-        for model_type in row.model_types {
-            registry.register_architecture(model_type, row.architecture).expect("names that are not empty");
+    for row in ARCHITECTURES {
+        let Some(shaders) = row.shaders else { continue };
+        let family = FAMILIES.iter().find(|family| family.name == shaders.family).expect("a row of FAMILIES");
+        registry.register(ATTENTION_OUTPUT, Some(shaders.name), Row::own(family.shader));
+        if row.model_type != shaders.name {
+            registry.register_architecture(row.model_type, shaders.name).expect("names that are not empty");
         }
     }
     Arc::new(registry)
@@ -79,6 +80,7 @@ mod tests {
             ("granite", "attention-output-gpt"),
             ("mt5", "attention-output-t5"),
             ("mistral", "attention-output-llama"),
+            ("phi3", "attention-output-llama"),
             ("big_bird", "attention-output-bigbird"),
         ] {
             assert_eq!(file(&registry, name), expected, "{name}");
@@ -164,7 +166,8 @@ mod tests {
         for row in FAMILIES {
             registry.register(ATTENTION_OUTPUT, Some("mine"), Row::own(row.shader));
             assert_eq!(registry.find(ATTENTION_OUTPUT, "mine").unwrap().pattern, row.pattern, "{}", row.name);
-            assert!(row.name == "full" || SHADERS.iter().any(|served| served.family == row.name), "{}", row.name);
+            let served = ARCHITECTURES.iter().filter_map(|row| row.shaders).any(|shaders| shaders.family == row.name);
+            assert!(row.name == "full" || served, "{}", row.name);
         }
         let pattern = |registry: &Registry, name: &str| registry.find(ATTENTION_OUTPUT, name).unwrap().pattern;
         assert_eq!((pattern(&registry, "GPT2"), pattern(&registry, "bert")), (Pattern::Causal, Pattern::Full));

@@ -98,6 +98,8 @@ impl From<ActivationKind> for Activation {
 }
 
 impl Operation for Activation {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"kind": "silu"}"#, &[&[2, 3, 4]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow()]);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
@@ -110,6 +112,9 @@ impl Operation for Activation {
 pub struct ActivationBackward(pub Activation);
 
 impl Operation for ActivationBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"kind": "silu"}"#, &[], &[])];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("g").narrow(), Operand::rows("x").narrow().like("g")]).flops(2);
 }

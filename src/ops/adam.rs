@@ -34,6 +34,9 @@ impl Default for Adam {
 }
 
 impl Operation for Adam {
+    const NO_DERIVATIVE: Option<&'static str> = Some("it updates parameters");
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[
         STATES[0],
         STATES[1],

@@ -156,6 +156,21 @@ impl Attention {
 }
 
 impl Operation for Attention {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        (
+            r#"{"heads": 2, "kv_heads": 1, "head_dim": 4, "scale": 0.5}"#,
+            &[&[7, 8], &[7, 4], &[7, 4], &[3], &[3]],
+            &[0, 1, 2],
+        ),
+        (r#"{"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true}"#, &[], &[]),
+        (r#"{"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "distances": [0, 0]}"#, &[], &[]),
+        (
+            r#"{"heads": 2, "kv_heads": 1, "head_dim": 4, "scale": 0.5, "dropout": 0.1}"#,
+            &[&[7, 8], &[7, 4], &[7, 4], &[3], &[3], &[4]],
+            &[0, 1, 2],
+        ),
+    ];
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
             Operand::rows("q").narrow().counted(Dim::Tokens),

@@ -73,6 +73,10 @@ impl AttentionBackward {
 }
 
 impl Operation for AttentionBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] =
+        &[(r#"{"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true, "dropout": 0.5}"#, &[], &[])];
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
             Operand::rows("g").narrow().counted(Dim::Tokens),
@@ -94,7 +98,11 @@ impl Operation for AttentionBackward {
             (false, true) => WITH_KEY,
             (false, false) => &ALL[..7],
         });
-        signature.gives(if self.packed { &RESULTS[..1] } else { RESULTS })
+        signature.gives(if self.packed { &RESULTS[..1] } else { RESULTS }).scratch(&[
+            "query_rows",
+            "key_rows",
+            "query_places",
+        ])
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

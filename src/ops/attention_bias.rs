@@ -27,6 +27,9 @@ impl AttentionBias {
 }
 
 impl Operation for AttentionBias {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::PARTS);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("scores"), Operand::rows("bias").optional()]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

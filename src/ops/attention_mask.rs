@@ -24,6 +24,8 @@ impl Default for AttentionMask {
 }
 
 impl Operation for AttentionMask {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4, 5], &[2, 5]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("scores"), Operand::rows("mask").optional()]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

@@ -79,6 +79,9 @@ impl AttentionOutput {
 }
 
 impl Operation for AttentionOutput {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::PARTS);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("weights"), Operand::rows("v")]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

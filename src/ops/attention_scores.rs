@@ -56,6 +56,9 @@ impl AttentionScores {
 }
 
 impl Operation for AttentionScores {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::PARTS);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"scale": 1.0}"#, &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("q"), Operand::rows("k")]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

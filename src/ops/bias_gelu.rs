@@ -34,6 +34,9 @@ pub struct BiasGelu {
 }
 
 impl Operation for BiasGelu {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] =
+        &[("{}", &[&[40, 64], &[64]], &[0, 1]), (r#"{"approximate": "none"}"#, &[&[40, 64], &[64]], &[0, 1])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow(), Operand::vector("bias").per_column("x")]);
 
     fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
@@ -46,12 +49,6 @@ impl Operation for BiasGelu {
             steps: &[SUM, ("gelu", |op| approximate(op).is_some())],
             op: |ops| approximate(ops[1]).map(|approximate| BiasGelu { approximate }.into()),
         })
-    }
-
-    #[cfg(test)]
-    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
-        let axes: Vec<&'static [usize]> = vec![&[40, 64], &[64]];
-        vec![(BiasGelu::default().into(), axes.clone()), (BiasGelu { approximate: Approximate::None }.into(), axes)]
     }
 }
 

@@ -89,6 +89,13 @@ pub fn broadcast(a: &Shape, b: &Shape) -> Result<Vec<BroadcastAxis>> {
 }
 
 impl Operation for Binary {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        (r#"{"kind": "add"}"#, &[&[2, 3, 4], &[2, 3, 4]], &[0, 1]),
+        (r#"{"kind": "subtract"}"#, &[&[2, 3, 4], &[3, 1]], &[0, 1]),
+        (r#"{"kind": "multiply"}"#, &[&[2, 3, 1, 4, 5], &[2, 1, 1, 4, 1]], &[0, 1]),
+        (r#"{"kind": "divide"}"#, &[&[2, 3], &[]], &[0, 1]),
+    ];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("a").narrow(), Operand::rows("b").narrow()]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

@@ -9,6 +9,8 @@ use super::{BinaryKind, Operand, Operation, Shape, Signature, Vjp};
 pub struct BinaryCrossEntropy {}
 
 impl Operation for BinaryCrossEntropy {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3], &[2, 3]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("p"), Operand::rows("t").like("p")]).flops(5);
 
     /// `g (p - t) / max(p (1 - p), 1e-12)`, as in torch; targets have none.

@@ -23,7 +23,10 @@ impl Cast {
 }
 
 impl Operation for Cast {
-    const SIGNATURE: Signature = Signature::of(&[Operand::any("x").narrow()]).flops(0);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] =
+        &[(r#"{"to": "float32"}"#, &[&[2, 3]], &[0]), (r#"{"to": "float16"}"#, &[&[2, 3]], &[0])];
+    const SIGNATURE: Signature = Signature::of(&[Operand::any("x").narrow()]).flops(0).sized();
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         if !self.to.is_float() {

@@ -18,6 +18,9 @@ pub const EPS: f32 = 1e-6;
 pub struct ClipNorm {}
 
 impl Operation for ClipNorm {
+    const NO_DERIVATIVE: Option<&'static str> = Some("it limits gradients");
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("squares"), Operand::scalar("max_norm"), Operand::scalar("unscale").optional()])
             .gives(&[Operand::rows("norm"), Operand::rows("factor")])

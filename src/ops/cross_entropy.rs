@@ -30,6 +30,8 @@ fn targets_of(of: &Shapes<'_>) -> Result<Shape> {
 }
 
 impl Operation for CrossEntropy {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[2, 3], &[4]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[
         Operand::rows("logits"),
         Operand::column_or_none("targets", "logits"),
@@ -47,6 +49,9 @@ impl Operation for CrossEntropy {
 }
 
 impl Operation for CrossEntropyBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[
         Operand::rows("g"),
         Operand::rows("logits"),

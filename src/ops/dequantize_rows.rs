@@ -27,6 +27,9 @@ pub struct DequantizeRows {
 }
 
 impl Operation for DequantizeRows {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] =
+        &[("{}", &[&[2, 3, 4], &[2, 3]], &[0]), (r#"{"zero": true}"#, &[], &[])];
     fn signature(&self) -> Signature {
         const BYTES: Operand = Operand::rows("x").stored(DType::I8);
         const PACKED: Operand = Operand::rows("x").stored(DType::U8);

@@ -35,6 +35,10 @@ impl Dropout {
 }
 
 impl Operation for Dropout {
+    const RECURS: bool = false;
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] =
+        &[(r#"{"p": 0.5, "seed": 1}"#, &[&[2, 3]], &[0]), (r#"{"p": 0.5, "seed": 1}"#, &[&[2, 3], &[4]], &[0])];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("x").narrow(), Operand::scalar("key").stored(DType::U32).optional()]).flops(2);
 

@@ -12,6 +12,9 @@ use crate::Result;
 pub struct EmbeddingBackward {}
 
 impl Operation for EmbeddingBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("g"), Operand::index("order", "g"), Operand::offsets("starts", "order")]);
 

@@ -13,6 +13,12 @@ use crate::Result;
 pub struct EmbeddingSum {}
 
 impl Operation for EmbeddingSum {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        ("{}", &[&[2, 3], &[7, 4], &[2, 3], &[5, 4]], &[1, 3]),
+        ("{}", &[&[2, 3], &[7, 4]], &[1]),
+        ("{}", &[&[], &[7, 4]], &[1]),
+    ];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::index("index", "table"), Operand::table("table")]).in_groups();
 

@@ -26,6 +26,9 @@ impl ExpertLinear {
 }
 
 impl Operation for ExpertLinear {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::EXPERTS);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"bias": true}"#, &[], &[])];
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
             Operand::rows("x").narrow(),

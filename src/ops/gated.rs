@@ -21,6 +21,8 @@ fn halved(of: &Shapes<'_>) -> Result<Shape> {
 }
 
 impl Operation for Gated {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"kind": "silu"}"#, &[&[2, 3, 4]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow()]);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
@@ -39,6 +41,9 @@ impl Operation for Gated {
 pub struct GatedBackward(pub Activation);
 
 impl Operation for GatedBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"kind": "silu"}"#, &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("x")]).flops(4);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

@@ -15,6 +15,9 @@ pub struct GatedLinear {
 }
 
 impl Operation for GatedLinear {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] =
+        &[(r#"{"kind": "silu"}"#, &[&[40, 64], &[96, 64], &[96, 64]], &[0, 1, 2])];
     const SIGNATURE: Signature = Signature::of(&[
         Operand::rows("x").narrow(),
         Operand::matrix("gate").narrow(),
@@ -35,10 +38,5 @@ impl Operation for GatedLinear {
             steps: &[LINEAR, LINEAR, PRODUCT],
             op: |ops| Linear::of(ops[0])?.activation.map(|kind| GatedLinear { kind }.into()),
         })
-    }
-
-    #[cfg(test)]
-    fn examples() -> Vec<(super::Op, Vec<&'static [usize]>)> {
-        vec![(GatedLinear { kind: ActivationKind::Silu }.into(), vec![&[40, 64], &[96, 64], &[96, 64]])]
     }
 }

@@ -44,6 +44,9 @@ pub(super) fn rows_of_weight(levels: Levels, of: &Shapes<'_>) -> Result<usize> {
 }
 
 impl Operation for IntegerLinear {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::INTEGERS);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
     fn signature(&self) -> Signature {
         const Q: Operand = Operand::rows("q").stored(DType::I8);
         const BYTES: Operand = Operand::matrix("weight").stored(DType::I8);

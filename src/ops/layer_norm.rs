@@ -22,6 +22,8 @@ fn default_eps() -> f32 {
 }
 
 impl Operation for LayerNorm {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[4], &[4]], &[0, 1, 2])];
     const SIGNATURE: Signature = Signature::of(&[
         Operand::rows("x").narrow(),
         Operand::vector("weight").per_column("x"),
@@ -52,6 +54,9 @@ impl Operation for LayerNorm {
 pub struct LayerNormBackward(pub LayerNorm);
 
 impl Operation for LayerNormBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[2, 3, 4], &[4]], &[])];
     const SIGNATURE: Signature = Signature::of(&[
         Operand::rows("g").narrow(),
         Operand::rows("x").narrow().like("g"),
@@ -74,9 +79,14 @@ impl LayerNormWeightBackward {
 }
 
 impl Operation for LayerNormWeightBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("g").narrow(), Operand::rows("x").narrow().like("g")])
         .gives(&[Operand::vector("by_weight").stored(DType::F32), Operand::vector("by_bias").stored(DType::F32)])
-        .flops(9);
+        .scratch(&["moments", "partial"])
+        .flops(9)
+        .sized();
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let Some(Dim::Fixed(columns)) = of["x"].0.last() else { return Err(of.wrong("x", "[..., columns]")) };

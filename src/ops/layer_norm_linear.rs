@@ -45,6 +45,15 @@ impl LayerNormLinear {
 }
 
 impl Operation for LayerNormLinear {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        ("{}", &[&[40, 64], &[64], &[64], &[96, 64]], &[0, 1, 2, 3]),
+        (
+            r#"{"eps": 0.5, "bias": true, "activation": "gelu_erf"}"#,
+            &[&[40, 64], &[64], &[64], &[64, 64], &[64]],
+            &[0, 1, 2, 3, 4],
+        ),
+    ];
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
             Operand::rows("x").narrow(),
@@ -53,7 +62,7 @@ impl Operation for LayerNormLinear {
             Operand::matrix("weight").narrow(),
             Operand::vector("bias").by_attribute(),
         ];
-        Signature::of(if self.bias { ALL } else { &ALL[..4] })
+        Signature::of(if self.bias { ALL } else { &ALL[..4] }).scratch(&["moments", "columns"])
     }
 
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
@@ -79,14 +88,5 @@ impl Operation for LayerNormLinear {
                 _ => None,
             },
         })
-    }
-
-    #[cfg(test)]
-    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
-        let product = LayerNormLinear { eps: 0.5, bias: true, activation: Some(ActivationKind::GeluErf) };
-        vec![
-            (LayerNormLinear::default().into(), vec![&[40, 64], &[64], &[64], &[96, 64]]),
-            (product.into(), vec![&[40, 64], &[64], &[64], &[64, 64], &[64]]),
-        ]
     }
 }

@@ -50,6 +50,18 @@ impl Linear {
 }
 
 impl Operation for Linear {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        ("{}", &[&[2, 3, 4], &[5, 4]], &[0, 1]),
+        (r#"{"bias": true}"#, &[&[4], &[5, 4], &[5]], &[0, 1, 2]),
+        (r#"{"activation": "tanh"}"#, &[&[2, 3, 4], &[5, 4]], &[0, 1]),
+        (
+            r#"{"bias": true, "activation": "tanh", "residual": "added"}"#,
+            &[&[2, 3, 4], &[5, 4], &[5], &[2, 3, 5]],
+            &[0, 1, 2, 3],
+        ),
+        (r#"{"residual": "added"}"#, &[&[3, 4], &[5, 4], &[3, 5]], &[0, 1, 2]),
+    ];
     fn signature(&self) -> Signature {
         const X: Operand = Operand::rows("x").narrow();
         const WEIGHT: Operand = Operand::matrix("weight").narrow();

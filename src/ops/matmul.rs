@@ -129,8 +129,20 @@ impl Matmul {
 }
 
 impl Operation for Matmul {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        ("{}", &[&[2, 3, 4, 5], &[2, 3, 5, 6]], &[0, 1]),
+        (r#"{"transpose_b": true}"#, &[&[2, 4, 5], &[2, 6, 5]], &[0, 1]),
+        (r#"{"transpose_a": true}"#, &[&[2, 5, 4], &[2, 5, 6]], &[0, 1]),
+        (r#"{"transpose_a": true, "transpose_b": true}"#, &[&[5, 4], &[6, 5]], &[0, 1]),
+        ("{}", &[&[2, 3, 4, 5], &[5, 6]], &[0, 1]),
+        (r#"{"transpose_b": true}"#, &[&[2, 4, 5], &[6, 5]], &[0, 1]),
+        (r#"{"transpose_a": true}"#, &[&[2, 3, 5, 4], &[5, 6]], &[0, 1]),
+        (r#"{"transpose_a": true, "transpose_b": true}"#, &[&[2, 5, 4], &[6, 5]], &[0, 1]),
+    ];
     fn signature(&self) -> Signature {
-        const NARROW: Signature = Signature::of(&[Operand::rows("a").narrow(), Operand::rows("b").narrow()]);
+        const NARROW: Signature =
+            Signature::of(&[Operand::rows("a").narrow(), Operand::rows("b").narrow()]).scratch(&["sums"]).sized();
         const WIDE: Signature = NARROW.gives(&[Operand::rows("y").stored(DType::F32)]);
         if self.wide { WIDE } else { NARROW }
     }

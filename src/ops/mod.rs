@@ -45,10 +45,23 @@ pub struct Work {
     pub bytes: u64,
 }
 
+/// A call of an op: its attributes as JSON, the axes of its operands, and the places of those that have a gradient. A form
+/// that only the documentation lists has no axes.
+#[cfg(test)]
+pub(crate) type Example = (&'static str, &'static [&'static [usize]], &'static [usize]);
+
 /// Properties of an op, derived from its attributes.
 pub trait Operation {
     /// The operands, the results and the work per element: by default operand `x` and result `y`.
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x")]);
+    /// Whether programs are likely to repeat a call with the same attributes; not if one of them is a counter of random
+    /// numbers.
+    const RECURS: bool = true;
+    /// Why the op has no derivative; `None` for one that has.
+    const NO_DERIVATIVE: Option<&'static str> = None;
+    /// Calls that tests make, which together have every operand; those of a fused op are found in plans.
+    #[cfg(test)]
+    const EXAMPLES: &'static [Example];
     /// The signature, for an op whose attributes change it.
     fn signature(&self) -> Signature {
         Self::SIGNATURE
@@ -99,16 +112,8 @@ pub trait Operation {
     {
         None
     }
-    /// A fused op as used by tests, with its operands' axes.
-    #[cfg(test)]
-    fn examples() -> Vec<(Op, Vec<&'static [usize]>)>
-    where
-        Self: Sized,
-    {
-        Vec::new()
-    }
     /// The gradients of the operands: by default those of the steps of a fused op, by the chain rule. `None` for an op
-    /// without a derivative ([`vjp::WITHOUT`] says why), and for operands of which kernels cannot compute them.
+    /// without a derivative, and for operands of which kernels cannot compute them.
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         Vjp::of_steps(self.definition(operands).ok()?, operands)
     }
@@ -230,15 +235,38 @@ macro_rules! ops {
                 }
             }
 
+            /// [`Operation::RECURS`] of the op called `name`.
+            pub fn recurs(name: &str) -> bool {
+                match name { $($(stringify!($name) => $variant::RECURS,)+)* _ => true }
+            }
+
+            /// The ops without a derivative, and why.
+            pub fn without_derivative() -> Vec<(&'static str, &'static str)> {
+                let all = [$($((stringify!($name), $variant::NO_DERIVATIVE)),+),*];
+                all.into_iter().filter_map(|(name, reason)| Some((name, reason?))).collect()
+            }
+
             /// The patterns of the fused ops, by name. Where two match a node of a plan, the first is used.
             pub(crate) fn sought() -> Vec<(&'static str, Sought)> {
                 let all = [$($((stringify!($name), $variant::sought())),+),*];
                 all.into_iter().filter_map(|(name, sought)| Some((name, sought?))).collect()
             }
 
-            /// As [`Operation::examples`], for all ops.
+            /// The [`Operation::EXAMPLES`] of all ops.
             #[cfg(test)]
-            pub(crate) fn examples() -> Vec<(Op, Vec<&'static [usize]>)> { [$($($variant::examples()),+),*].concat() }
+            pub(crate) fn examples() -> Vec<(Op, &'static Example)> {
+                let all = [$($((stringify!($name), $variant::EXAMPLES)),+),*];
+                let each = all.into_iter().flat_map(|(name, rows)| rows.iter().map(move |row| (name, row)));
+                let op = |name, row: &Example| Op::from_attributes(name, serde_json::from_str(row.0).unwrap()).unwrap();
+                each.map(|(name, row)| (op(name, row), row)).collect()
+            }
+
+            /// The examples of fused ops, with the axes of their operands.
+            #[cfg(test)]
+            pub(crate) fn fused_examples() -> Vec<(Op, &'static [&'static [usize]])> {
+                let fused = |(op, _): &(Op, _)| Op::sought().iter().any(|(name, _)| *name == op.name());
+                Op::examples().into_iter().filter(fused).map(|(op, row)| (op, row.1)).collect()
+            }
         }
 
         /// Calls a method of [`Operation`] on the op in an `Op`.
@@ -273,14 +301,6 @@ impl Op {
         match results.iter().find(later) {
             Some(shape) => Err(of.fault(format!("its result would be {shape}; a batch counts no axis but the first"))),
             None => Ok(results),
-        }
-    }
-
-    /// Whether its kernels take known axes alone. Programs replace counted ones by their sizes.
-    pub fn is_sized(&self) -> bool {
-        match self {
-            Op::QuantizeRows(op) => !op.is_by_row(),
-            _ => matches!(self, Op::Cast(_) | Op::LayerNormWeightBackward(_) | Op::Matmul(_) | Op::Reduce(_)),
         }
     }
 
@@ -319,6 +339,11 @@ impl Op {
     /// As [`Operation::definition`].
     pub fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         forward!(self, op => op.definition(operands))
+    }
+
+    /// As [`Operation::NO_DERIVATIVE`].
+    pub fn no_derivative(&self) -> Option<&'static str> {
+        Op::without_derivative().into_iter().find(|(name, _)| *name == self.name()).map(|(_, reason)| reason)
     }
 
     /// As [`Operation::vjp`].

@@ -101,6 +101,9 @@ fn infer(steps: &[Step], of: &Shapes<'_>, kept: bool) -> Result<Vec<Shape>> {
 }
 
 impl Operation for LayerNormQuantizeRows {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::STEPS);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"factors": true, "kept": true}"#, &[], &[])];
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[X, WEIGHT, BIAS, FACTORS];
         signature(if self.factors { ALL } else { &ALL[..3] }, self.kept)
@@ -121,6 +124,9 @@ impl Operation for LayerNormQuantizeRows {
 }
 
 impl Operation for RmsNormQuantizeRows {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::STEPS);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"factors": true, "kept": true}"#, &[], &[])];
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[X, WEIGHT, FACTORS];
         signature(if self.factors { ALL } else { &ALL[..2] }, self.kept)

@@ -35,6 +35,8 @@ impl Default for Normalize {
 }
 
 impl Operation for Normalize {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4]], &[0]), (r#"{"floor": "add"}"#, &[&[4]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x")]).flops(3);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {

@@ -73,6 +73,8 @@ fn pooled(of: &Shapes<'_>, op: &Pool) -> Result<Shape> {
 }
 
 impl Operation for Pool {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"modes": ["mean", "max"]}"#, &[&[7, 4], &[3], &[2]], &[0])];
     fn signature(&self) -> Signature {
         const OF: Signature = Signature::of(&[
             Operand::rows("x").counted(Dim::Tokens),
@@ -104,6 +106,9 @@ impl Operation for Pool {
 pub struct PoolBackward(pub Pool);
 
 impl Operation for PoolBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"modes": ["mean"]}"#, &[], &[])];
     fn signature(&self) -> Signature {
         const OF: Signature = Signature::of(&[
             Operand::rows("g").counted(Dim::Texts),

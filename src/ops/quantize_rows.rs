@@ -92,6 +92,11 @@ impl QuantizeRows {
 }
 
 impl Operation for QuantizeRows {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        (r#"{"kind": "ternary", "unpacked": true}"#, &[&[2, 3, 4]], &[0]),
+        (r#"{"kind": "affine", "factors": true}"#, &[], &[]),
+    ];
     fn signature(&self) -> Signature {
         const X: Operand = Operand::rows("x").narrow();
         const FACTORS: Operand = Operand::vector("factors").by_attribute();
@@ -99,14 +104,15 @@ impl Operation for QuantizeRows {
         const SCALE: Operand = Operand::rows("scale").stored(DType::F32);
         const BYTES: Operand = Operand::rows("q").stored(DType::I8);
         const PACKED: Operand = Operand::rows("q").stored(DType::U8);
-        Signature::of(if self.factors { &[X, FACTORS] } else { &[X] })
+        let signature = Signature::of(if self.factors { &[X, FACTORS] } else { &[X] })
             .gives(match (self.kind, self.pairs) {
                 (QuantizeKind::Absmax, _) | (QuantizeKind::Affine, true) => &[BYTES, SCALE],
                 (QuantizeKind::Affine, false) => &[BYTES, SCALE, ZERO],
                 (QuantizeKind::Ternary | QuantizeKind::Binary, _) if self.unpacked => &[BYTES, SCALE],
                 (QuantizeKind::Ternary | QuantizeKind::Binary, _) => &[PACKED, SCALE],
             })
-            .flops(3)
+            .flops(3);
+        if self.is_by_row() { signature } else { signature.sized() }
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

@@ -40,6 +40,11 @@ pub struct QuantizedLinear {
 }
 
 impl Operation for QuantizedLinear {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        (r#"{"bias": true}"#, &[&[2, 3, 4], &[2, 3], &[5, 4], &[5], &[5]], &[0, 2, 4]),
+        (r#"{"bias": true, "residual": "added"}"#, &[], &[]),
+    ];
     fn signature(&self) -> Signature {
         const Q: Operand = Operand::rows("q").stored(DType::I8);
         const SCALE: Operand = Operand::rows("scale");

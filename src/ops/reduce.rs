@@ -93,12 +93,23 @@ impl Reduce {
 }
 
 impl Operation for Reduce {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        (r#"{"axis": 1, "kind": "sum"}"#, &[&[2, 3, 4, 5]], &[0]),
+        (r#"{"axis": 1, "kind": "sum"}"#, &[&[2, 3, 4, 5], &[2, 3]], &[0, 1]),
+        (r#"{"axis": 2, "kind": "mean"}"#, &[&[2, 3, 4]], &[0]),
+        (r#"{"axis": 1, "kind": "mean"}"#, &[&[2, 3, 4], &[2, 3]], &[0, 1]),
+        (r#"{"axis": 0, "kind": "max"}"#, &[&[3, 4]], &[0]),
+        (r#"{"axis": 0, "kind": "max"}"#, &[&[3, 4], &[3]], &[0]),
+        (r#"{"axis": 1, "kind": "deviation"}"#, &[&[2, 3, 4]], &[0]),
+    ];
     fn signature(&self) -> Signature {
         const WEIGHTS: Operand = Operand::rows("weights").optional();
-        const PLAIN: Signature = Signature::of(&[Operand::rows("x"), WEIGHTS]).flops(4);
+        const PLAIN: Signature = Signature::of(&[Operand::rows("x"), WEIGHTS]).flops(4).sized();
         const WIDE: Signature = Signature::of(&[Operand::rows("x").narrow(), WEIGHTS])
             .gives(&[Operand::rows("y").stored(DType::F32)])
-            .flops(4);
+            .flops(4)
+            .sized();
         if self.wide { WIDE } else { PLAIN }
     }
 

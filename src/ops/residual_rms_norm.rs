@@ -11,6 +11,8 @@ use crate::Result;
 pub struct ResidualRmsNorm(pub RmsNorm);
 
 impl Operation for ResidualRmsNorm {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[40, 64], &[40, 64], &[64]], &[0, 1, 2])];
     const SIGNATURE: Signature = Signature::of(&[
         Operand::rows("x").narrow(),
         Operand::rows("residual").narrow().like("x"),
@@ -27,10 +29,5 @@ impl Operation for ResidualRmsNorm {
             steps: &[SUM, RMS_NORM],
             op: |ops| RmsNorm::of(ops[1]).map(|norm| ResidualRmsNorm(norm.clone()).into()),
         })
-    }
-
-    #[cfg(test)]
-    fn examples() -> Vec<(super::Op, Vec<&'static [usize]>)> {
-        vec![(ResidualRmsNorm(RmsNorm { eps: 1e-6 }).into(), vec![&[40, 64], &[40, 64], &[64]])]
     }
 }

@@ -19,6 +19,8 @@ fn default_eps() -> f32 {
 }
 
 impl Operation for RmsNorm {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[4]], &[0, 1])];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("x").narrow(), Operand::vector("weight").per_column("x")]).flops(4);
 
@@ -46,6 +48,9 @@ impl Operation for RmsNorm {
 pub struct RmsNormBackward(pub RmsNorm);
 
 impl Operation for RmsNormBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[2, 3, 4], &[4]], &[])];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("g"), Operand::rows("x").like("g"), Operand::vector("weight").per_column("g")])
             .flops(9);

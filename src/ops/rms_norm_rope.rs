@@ -13,6 +13,11 @@ use crate::{Error, Result};
 pub struct RmsNormRope(pub RmsNorm);
 
 impl Operation for RmsNormRope {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        ("{}", &[&[2, 5, 4, 16], &[64], &[5, 8], &[5, 8]], &[0, 1]),
+        ("{}", &[&[2, 5, 4, 16], &[16], &[5, 8], &[5, 8]], &[0, 1]),
+    ];
     const SIGNATURE: Signature = Signature::of(&[
         Operand::rows("x").narrow(),
         Operand::vector("weight"),
@@ -43,14 +48,5 @@ impl Operation for RmsNormRope {
             steps: &[RMS_NORM, ("rope", |op| matches!(op, Op::Rope(_)))],
             op: |ops| RmsNorm::of(ops[0]).map(|norm| RmsNormRope(norm.clone()).into()),
         })
-    }
-
-    #[cfg(test)]
-    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
-        let op = Op::from(RmsNormRope(RmsNorm { eps: 1e-6 }));
-        vec![
-            (op.clone(), vec![&[2, 5, 4, 16], &[64], &[5, 8], &[5, 8]]),
-            (op, vec![&[2, 5, 4, 16], &[16], &[5, 8], &[5, 8]]),
-        ]
     }
 }

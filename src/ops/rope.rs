@@ -33,6 +33,8 @@ pub fn head_axes(x: &Shape) -> [usize; 2] {
 }
 
 impl Operation for Rope {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 5, 3, 4], &[5, 2], &[5, 2]], &[0])];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("x").narrow(), Operand::rows("cos"), Operand::rows("sin")]).flops(3);
 

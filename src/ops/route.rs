@@ -22,12 +22,16 @@ pub struct Route {
 }
 
 impl Operation for Route {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::EXPERTS);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"top_k": 1}"#, &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("scores").narrow()])
         .gives(&[
             Operand::rows("weight").stored(DType::F32),
             Operand::permutation("order").stored(DType::I32),
             Operand::offsets_of_elements("starts", "order").stored(DType::I32),
         ])
+        .scratch(&["chosen", "counts_of_blocks"])
         .flops(5);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

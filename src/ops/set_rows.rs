@@ -15,6 +15,8 @@ pub struct SetRows {}
 const TABLE: Operand = Operand::rows("table").stored(DType::F32);
 
 impl Operation for SetRows {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[5, 4], &[2, 4], &[2]], &[0, 1])];
     const SIGNATURE: Signature =
         Signature::of(&[TABLE, Operand::rows("x"), Operand::index("index", "table")]).gives(&[TABLE]).flops(0);
 

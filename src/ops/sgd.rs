@@ -26,6 +26,9 @@ impl Default for Sgd {
 }
 
 impl Operation for Sgd {
+    const NO_DERIVATIVE: Option<&'static str> = Some("it updates parameters");
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[
         STATES[0],
         STATES[1],

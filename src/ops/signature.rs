@@ -15,6 +15,10 @@ pub struct Signature {
     pub flops: u64,
     /// Whether operands come in groups, of which there may be any number.
     pub grouped: bool,
+    /// Names of the scratch memory, as [`Operation::scratch`](super::Operation::scratch) gives its axes.
+    pub scratch: &'static [&'static str],
+    /// Whether kernels take known axes alone. Programs replace counted ones by their sizes.
+    pub sized: bool,
 }
 
 impl Signature {
@@ -22,7 +26,8 @@ impl Signature {
     pub(super) const fn of(operands: &'static [Operand]) -> Self {
         const WIDE: &[Operand] = &[Operand::rows("y")];
         const NARROW: &[Operand] = &[Operand::rows("y").narrow()];
-        Signature { operands, results: if operands[0].narrow { NARROW } else { WIDE }, flops: 1, grouped: false }
+        let results = if operands[0].narrow { NARROW } else { WIDE };
+        Signature { operands, results, flops: 1, grouped: false, scratch: &[], sized: false }
     }
 
     /// With other results.
@@ -38,6 +43,16 @@ impl Signature {
     /// With operands in groups.
     pub(super) const fn in_groups(self) -> Self {
         Signature { grouped: true, ..self }
+    }
+
+    /// With scratch memory.
+    pub(super) const fn scratch(self, names: &'static [&'static str]) -> Self {
+        Signature { scratch: names, ..self }
+    }
+
+    /// With kernels for known axes alone.
+    pub(super) const fn sized(self) -> Self {
+        Signature { sized: true, ..self }
     }
 }
 
@@ -368,34 +383,6 @@ impl Operand {
             Role::Count { of } => Some((0, most(of, Axis::Rows)? + 1)),
         }
     }
-}
-
-/// The op of this name with all its optional operands enabled by attributes.
-#[cfg(test)]
-pub(crate) fn with_all_operands(name: &str) -> super::Op {
-    use serde_json::json;
-    let attributes = match name {
-        "activation" | "activation_backward" | "gated" | "gated_backward" | "gated_linear" => json!({"kind": "silu"}),
-        "attention" => json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true,
-            "distances": [0, 0], "dropout": 0.5}),
-        "attention_backward" => {
-            json!({"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "bias": true, "dropout": 0.5})
-        }
-        "attention_scores" => json!({"scale": 1.0}),
-        "binary" => json!({"kind": "add"}),
-        "dropout" | "softmax_dropout" => json!({"p": 0.5, "seed": 1}),
-        "dequantize_rows" => json!({"zero": true}),
-        "expert_linear" | "layer_norm_linear" | "weighted_sum" => json!({"bias": true}),
-        "layer_norm_quantize_rows" | "rms_norm_quantize_rows" => json!({"factors": true, "kept": true}),
-        "linear" | "quantized_linear" => json!({"bias": true, "residual": "added"}),
-        "pool" | "pool_backward" => json!({"modes": ["mean"]}),
-        "quantize_rows" => json!({"kind": "affine", "factors": true}),
-        "reduce" => json!({"axis": 0, "kind": "sum"}),
-        "route" => json!({"top_k": 1}),
-        "sort_indices" => json!({"rows": 1}),
-        _ => json!({}),
-    };
-    super::Op::from_attributes(name, attributes).unwrap()
 }
 
 #[cfg(test)]

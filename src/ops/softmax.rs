@@ -50,6 +50,8 @@ impl Broadcast {
 }
 
 impl Operation for Softmax {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4]], &[0]), ("{}", &[&[2, 3, 4], &[4]], &[0])];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("x").narrow(), Operand::mask("keep").optional()]).flops(5);
 
@@ -77,6 +79,9 @@ impl Operation for Softmax {
 pub struct SoftmaxBackward {}
 
 impl Operation for SoftmaxBackward {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::SECOND);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[2, 3, 4]], &[])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("g"), Operand::rows("p").like("g")]).flops(4);
 }
 

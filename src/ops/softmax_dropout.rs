@@ -35,6 +35,12 @@ impl SoftmaxDropout {
 }
 
 impl Operation for SoftmaxDropout {
+    const RECURS: bool = false;
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[
+        (r#"{"causal": true, "p": 0.1, "seed": 1, "offset": 3}"#, &[&[40, 64]], &[0]),
+        (r#"{"causal": true, "p": 0.1, "seed": 1, "offset": 3}"#, &[&[40, 64], &[40, 64]], &[0]),
+    ];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow(), Operand::mask("keep").optional()]);
 
     fn is_separable(&self, operands: &[&Shape]) -> bool {
@@ -57,11 +63,5 @@ impl Operation for SoftmaxDropout {
                 _ => None,
             },
         })
-    }
-
-    #[cfg(test)]
-    fn examples() -> Vec<(Op, Vec<&'static [usize]>)> {
-        let op = Op::from(SoftmaxDropout { causal: true, p: 0.1, seed: 1, offset: 3 });
-        vec![(op.clone(), vec![&[40, 64]]), (op, vec![&[40, 64], &[40, 64]])]
     }
 }

@@ -16,6 +16,9 @@ pub struct SortIndices {
 }
 
 impl Operation for SortIndices {
+    const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::INTEGERS);
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] = &[(r#"{"rows": 1}"#, &[], &[])];
     const SIGNATURE: Signature = Signature::of(&[Operand::key("index")]).gives(&[
         Operand::index("order", "index").stored(DType::I32),
         Operand::offsets("starts", "order").stored(DType::I32),

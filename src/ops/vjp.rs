@@ -3,7 +3,7 @@
 
 mod chain;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::ops::Range;
 
@@ -11,42 +11,20 @@ use super::definition::{self, Origin, Step, Term};
 use super::{Activation, ActivationKind, Binary, BinaryKind, Counts, Matmul, Op, Reduce, ReduceKind, Shape};
 use crate::Error;
 
-/// The ops without a derivative, and why.
-pub const WITHOUT: &[(&str, &str)] = &[
-    ("activation_backward", SECOND),
-    ("adam", "it updates parameters"),
-    ("attention_backward", SECOND),
-    ("attention_bias", PARTS),
-    ("attention_output", PARTS),
-    ("attention_scores", PARTS),
-    ("clip_norm", "it limits gradients"),
-    ("cross_entropy_backward", SECOND),
-    ("embedding_backward", SECOND),
-    ("expert_linear", EXPERTS),
-    ("gated_backward", SECOND),
-    ("integer_linear", INTEGERS),
-    ("layer_norm_backward", SECOND),
-    ("layer_norm_quantize_rows", STEPS),
-    ("layer_norm_weight_backward", SECOND),
-    ("pool_backward", SECOND),
-    ("rms_norm_backward", SECOND),
-    ("rms_norm_quantize_rows", STEPS),
-    ("route", EXPERTS),
-    ("sgd", "it updates parameters"),
-    ("softmax_backward", SECOND),
-    ("sort_indices", INTEGERS),
-];
-
-const SECOND: &str = "it is a derivative, and second derivatives are not computed";
-const PARTS: &str = "networks that are trained use the fused attention";
-const INTEGERS: &str = "integers have no derivative";
-const STEPS: &str = "gradients are those of the norm and of the rounding, which plans join later";
-const EXPERTS: &str = "no kernel multiplies gradients by expert";
+/// Of a derivative.
+pub(super) const SECOND: &str = "it is a derivative, and second derivatives are not computed";
+/// Of a part of attention.
+pub(super) const PARTS: &str = "networks that are trained use the fused attention";
+/// Of an op on integers.
+pub(super) const INTEGERS: &str = "integers have no derivative";
+/// Of a norm and the rounding of its rows.
+pub(super) const STEPS: &str = "gradients are those of the norm and of the rounding, which plans join later";
+/// Of an op on the rows of experts.
+pub(super) const EXPERTS: &str = "no kernel multiplies gradients by expert";
 
 /// The error for an op, at a place, without a derivative.
 pub(crate) fn none(place: &str, op: &Op) -> Error {
-    let reason = WITHOUT.iter().find(|(name, _)| *name == op.name());
-    let reason = reason.map_or("no kernels compute it for these operands and attributes", |(_, reason)| reason);
+    let reason = op.no_derivative().unwrap_or("no kernels compute it for these operands and attributes");
     Error::unsupported(place, format!("{} has no derivative: {reason}", op.name()))
 }
 

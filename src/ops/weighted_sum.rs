@@ -15,6 +15,9 @@ pub struct WeightedSum {
 }
 
 impl Operation for WeightedSum {
+    #[cfg(test)]
+    const EXAMPLES: &'static [super::Example] =
+        &[("{}", &[&[2, 3, 4], &[2, 3]], &[0, 1]), (r#"{"bias": true}"#, &[&[2, 3, 4], &[2, 3], &[4]], &[0, 1, 2])];
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
             Operand::rows("x").narrow(),

@@ -136,7 +136,7 @@ impl Row {
         let signature: Vec<_> = places.clone().map(|place| self.op.operand(place).counted).collect();
         let in_place = self.op.results().iter().any(|result| self.op.place_of(result.name, 0).is_some());
         // Batches take no counted axes of some ops: programs on arrays do.
-        if in_place || self.op.is_sized() || signature.iter().any(Option::is_some) {
+        if in_place || self.op.signature().sized || signature.iter().any(Option::is_some) {
             return signature;
         }
         let experts = matches!(self.op, Op::ExpertLinear(_));

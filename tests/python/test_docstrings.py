@@ -3,7 +3,7 @@
 import doctest
 import importlib
 import inspect
-from pathlib import Path
+import pkgutil
 
 import numpy as np
 import pytest
@@ -12,68 +12,12 @@ from models import heads
 import grilly
 from grilly.sparse import SparseRows
 
-PACKAGE = Path(grilly.__file__).parent
-UPSTREAM = [f"compat/upstream{folder}" for folder in ("", "/backend", "/utils", "/utils/data")]
 MODULES = [
-    "arrays",
-    "compile_command",
-    "compiler",
-    "closed",
-    "cross_encoder",
-    "device_array",
-    "devices",
-    "encoded",
-    "hub",
-    "outputs",
-    "place",
-    "quantization",
-    "mining",
-    "padding",
-    "retrieval",
-    "scores",
-    "scoring",
-    "similarity",
-    "sparse",
-    "sparse_blocks",
-    "sparse_encoder",
-    "sparse_products",
-    "sparse_tensors",
-    "sparse_weights",
-    "tensors",
-    "testing",
-    "token_features",
-    "token_limits",
-    "token_texts",
-    "tokenizer",
-    "names",
-    "util",
-    "vocabulary",
-    *(
-        f"sentence_transformer.{name}"
-        for name in (
-            "aliases",
-            "calls",
-            "decoding",
-            "loaded",
-            "module_kinds",
-            "modules",
-            "moving",
-            "plain",
-            "properties",
-            "saving",
-            "sequence",
-            "settings",
-            "vulkan",
-        )  # fmt: skip
-    ),
-    "sentence_transformer",
-    *(
-        f"{folder.replace('/', '.')}.{path.stem}"
-        for folder in ("functional", "kernels", "nn", "optim", "quant", "train", *UPSTREAM)
-        for path in sorted((PACKAGE / folder).glob("*.py"))
-        if path.stem not in ("__init__", "attending", "dispatch", "operands", "vulkan_sentence_transformer")
-    ),
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(grilly.__path__, "grilly.")
+    if found.name not in ("grilly.__main__", "grilly._core")
 ]
+EXAMPLES = [module for module in MODULES if ">>>" in inspect.getsource(module)]
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +47,9 @@ def names(real, ranker, splade, tmp_path_factory):
         yield values | folders
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_examples(name, names, monkeypatch):
+@pytest.mark.parametrize("module", EXAMPLES, ids=lambda module: module.__name__)
+def test_examples(module, names, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module = importlib.import_module(f"grilly.{name}")
     found = doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs=names)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     reports = []
@@ -117,9 +60,9 @@ def test_examples(name, names, monkeypatch):
 
 
 def public():
-    for name in MODULES:
-        module = importlib.import_module(f"grilly.{name}")
-        for public_name in module.__all__:
+    for module in MODULES:
+        name = module.__name__
+        for public_name in getattr(module, "__all__", ()):
             thing = getattr(module, public_name)
             if inspect.isfunction(thing) or inspect.isclass(thing):
                 yield f"{name}.{public_name}", thing

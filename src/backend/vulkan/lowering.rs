@@ -1,17 +1,17 @@
 //! Lowers a node to dispatches: what kernels need of the node, and the only place where a dispatch is created.
 
-use super::kernel::{Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
+use super::kernel::{Binding, Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
 use crate::backend::Narrow;
 use crate::dtype::DType;
 use crate::graph::shaders::{Float32Products, NAMES};
 use crate::graph::{Node, Plan, Source, Storage, Value, ValueId};
-use crate::ops::{Counts, Op, Shape};
+use crate::ops::{Counts, Op, Shape, Signature};
 use crate::{Error, Result};
 
 /// Bindings whose name in a shader differs from the op's operand name.
-const RENAMED: [(&str, &str); 6] =
-    [("a", "q"), ("b", "k"), ("cosine", "cos"), ("sine", "sin"), ("values", "v"), ("x", "logits")];
+const RENAMED: [(&str, &str); 7] =
+    [("a", "q"), ("b", "k"), ("cosine", "cos"), ("sine", "sin"), ("values", "v"), ("weight", "gate"), ("x", "logits")];
 
 /// A node being lowered to dispatches for one device.
 pub struct Lowering<'a> {
@@ -98,13 +98,14 @@ impl<'a> Lowering<'a> {
         Range { offset: self.plan.offsets[id.0] as u64, bytes: Some(bytes as u64), ..whole }
     }
 
-    /// The node's scratch memory at a position; the op defines what each position contains.
+    /// The node's scratch memory of this name.
     ///
     /// # Errors
     /// `Unsupported` where the plan has none for it.
-    pub fn scratch(&self, place: usize) -> Result<Range> {
-        let missing = || self.unsupported("it has no such scratch memory".into());
-        self.node.scratch.get(place).map(|id| self.range(*id)).ok_or_else(missing)
+    pub fn scratch(&self, name: &str) -> Result<Range> {
+        let place = self.op().signature().scratch.iter().position(|own| *own == name);
+        let missing = || self.unsupported(format!("it has no scratch memory {name}"));
+        place.and_then(|place| self.node.scratch.get(place)).map(|id| self.range(*id)).ok_or_else(missing)
     }
 
     /// The error for a node that cannot run this way.
@@ -188,17 +189,21 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The range of a binding named after a result or an operand, or `counts`. For an omitted operand the first operand
-    /// is bound: no shader reads it, but a binding must not be empty.
-    fn bound(&self, name: &str) -> Range {
+    /// The range of a binding named after a result, an operand or scratch memory, or `counts`. For an omitted operand the
+    /// first operand is bound: no shader reads it, but a binding must not be empty.
+    fn bound(&self, name: &str) -> Result<Range> {
+        let Signature { results, scratch, .. } = self.op().signature();
         if name == "counts" {
-            return Range::whole(Resource::Counts);
+            return Ok(Range::whole(Resource::Counts));
         }
-        if let Some(place) = self.op().results().iter().position(|result| result.name == name) {
-            return self.range(self.node.results[place]);
+        if let Some(place) = results.iter().position(|result| result.name == name) {
+            return Ok(self.range(self.node.results[place]));
+        }
+        if scratch.contains(&name) {
+            return self.scratch(name);
         }
         let place = operand_of(self.op(), name).filter(|place| *place < self.operands());
-        self.operand(place.unwrap_or(0))
+        Ok(self.operand(place.unwrap_or(0)))
     }
 
     /// Adds a dispatch of the shader that [`Lowering::select`] returns for the kernel of these constants.
@@ -232,14 +237,18 @@ impl<'a> Lowering<'a> {
             }
         }
         let given = |name: &str| given.iter().find(|(own, _)| *own == name).map(|(_, range)| *range);
-        let bindings = variant.bindings.iter().map(|b| given(b.name).unwrap_or_else(|| self.bound(b.name))).collect();
+        let bound = |binding: &Binding| given(binding.name).map_or_else(|| self.bound(binding.name), Ok);
+        let bindings = variant.bindings.iter().map(bound).collect::<Result<_>>()?;
         self.dispatches.push(Dispatch { label, variant, constants, bindings, push, grid });
         Ok(())
     }
 }
 
-/// The position of the operand that a binding is named after.
+/// The position of the operand that a binding is named after; of a group of operands, also with the group's number.
 pub fn operand_of(op: &Op, binding: &str) -> Option<usize> {
+    if let (true, Some((name, group))) = (op.signature().grouped, binding.rsplit_once('_')) {
+        return op.place_of(name, group.parse::<usize>().ok()? * op.operands().len());
+    }
     let renamed = RENAMED.iter().filter(|(name, _)| *name == binding).map(|(_, operand)| *operand);
     [binding].into_iter().chain(renamed).find_map(|name| op.place_of(name, 0))
 }

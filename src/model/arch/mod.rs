@@ -36,7 +36,6 @@ mod qwen3;
 mod roberta;
 mod rope;
 mod rotary_bert;
-mod shaders;
 mod t5;
 mod xlm_roberta_flash;
 
@@ -45,7 +44,6 @@ use std::path::Path;
 pub use heads::{HEADS, ReadHead};
 pub use quantization::read as read_quantization;
 use serde_json::{Map, Value};
-pub use shaders::{SHADERS, Shaders};
 
 use super::spec::{EncoderSpec, NameRules};
 use crate::Result;
@@ -75,6 +73,17 @@ pub struct Architecture {
     pub decodes: bool,
     /// Why attention of its models may stay fused although a shader of the user is registered for a part of it.
     pub whole: Option<&'static str>,
+    /// Its shaders of `attention_output`; the generic one if it names none.
+    pub shaders: Option<Shaders>,
+}
+
+/// Shaders of `attention_output` that architectures share.
+#[derive(Clone, Copy)]
+pub struct Shaders {
+    /// The name under which they are registered.
+    pub name: &'static str,
+    /// Name of their row in `ops::attention_output::FAMILIES`.
+    pub family: &'static str,
 }
 
 /// The class that uses tokenizer.json unchanged.
@@ -83,7 +92,8 @@ const AS_IT_IS: &str = "TokenizersBackend";
 type Names = &'static [&'static str];
 
 const fn row(model_type: &'static str, class: &'static str, marks: Names, read: ReadSpec) -> Architecture {
-    Architecture { model_type, class, marks, read, models: "", adds: "", tokenizer: None, decodes: false, whole: None }
+    let (models, adds, tokenizer, decodes, whole, shaders) = ("", "", None, false, None, None);
+    Architecture { model_type, class, marks, read, models, adds, tokenizer, decodes, whole, shaders }
 }
 
 impl Architecture {
@@ -114,6 +124,10 @@ impl Architecture {
     const fn whole(self, reason: &'static str) -> Self {
         Architecture { whole: Some(reason), ..self }
     }
+
+    const fn shaders(self, name: &'static str, family: &'static str) -> Self {
+        Architecture { shaders: Some(Shaders { name, family }), ..self }
+    }
 }
 
 /// Classes of the first module in the architectures' own code, as modules.json names them.
@@ -139,11 +153,15 @@ pub const ARCHITECTURES: &[Architecture] = &[
          `attention_type` `block_sparse` for no more positions than the reference reads so, 704 by default, with \
          `original_full` for any",
         )
-        .tokenizer("BigBirdTokenizer"),
-    row("bitnet", "BitNet", llama::MARKS, bitnet::read).models("bitnet-b1.58-2B-4T").adds(
-        "LLaMA with squared ReLU and norms before the second product of each part; matrices as \
+        .tokenizer("BigBirdTokenizer")
+        .shaders("bigbird", "random-blocks"),
+    row("bitnet", "BitNet", llama::MARKS, bitnet::read)
+        .models("bitnet-b1.58-2B-4T")
+        .adds(
+            "LLaMA with squared ReLU and norms before the second product of each part; matrices as \
              `quantization_config` says: ternary ones, packed or rounded when they are read, or in floating point",
-    ),
+        )
+        .shaders("llama", "grouped"),
     row("camembert", "Camembert", &["roberta."], roberta::read)
         .models("sentence-camembert")
         .adds("as `roberta`")
@@ -166,46 +184,53 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .tokenizer("ElectraTokenizer"),
     row("eurobert", "EuroBert", llama::MARKS, eurobert::read)
         .models("EuroBERT")
-        .adds("LLaMA in which each token sees all others"),
+        .adds("LLaMA in which each token sees all others")
+        .shaders("llama", "grouped"),
     row("gemma2", "Gemma2", llama::MARKS, gemma2::read)
         .models("bge-multilingual-gemma2")
         .adds(
             "LLaMA with norms before and after each part, scaled embeddings, a soft cap of the scores \
          (`attn_logit_softcapping`), and a window in every second layer; causal",
         )
-        .tokenizer("GemmaTokenizer"),
+        .tokenizer("GemmaTokenizer")
+        .shaders("llama", "grouped"),
     row("gemma3_text", "Gemma3Text", llama::MARKS, gemma3::read)
         .models("EmbeddingGemma, BitNet-embedding-270M")
         .adds(
             "norms before and after each part and of each head, scaled embeddings; windows and rotary positions of \
          two kinds; with norms of the products (`q_proj.norm.weight`) ternary matrices, as BitNet-embedding-270M",
         )
-        .tokenizer("GemmaTokenizer"),
+        .tokenizer("GemmaTokenizer")
+        .shaders("llama", "grouped"),
     row("gpt2", "GPT2", &["h.0.attn.c_attn.", "transformer.h."], gpt2::read)
         .models("SGPT, distilgpt2")
         .adds(
             "a decoder: norms before the parts of a layer and after the last, causal attention; an empty text has \
              no tokens, and with mean or last-token pooling the zero vector",
         )
-        .tokenizer("GPT2Tokenizer"),
+        .tokenizer("GPT2Tokenizer")
+        .shaders("gpt", "causal"),
     row("gpt_neo", "GPTNeo", &["h.0.attn.attention.", "transformer.h.0.attn.attention."], gpt_neo::read)
         .models("SGPT-125M, GPT-Neo")
         .adds("GPT-2 with separate projections, scores without a factor, and a window in some layers")
-        .tokenizer("GPT2Tokenizer"),
+        .tokenizer("GPT2Tokenizer")
+        .shaders("gpt", "causal"),
     row("gpt_neox", "GPTNeoX", &["gpt_neox.", "layers.0.attention.query_key_value."], gpt_neox::read)
         .models("Pythia")
         .adds(
             "GPT-2 with rotary positions in a share of each head's columns; both parts of a layer read the same \
              vectors",
         )
-        .tokenizer("GPTNeoXTokenizer"),
+        .tokenizer("GPTNeoXTokenizer")
+        .shaders("gpt", "causal"),
     row("granite", "Granite", llama::MARKS, granite::read)
         .models("decoders of Granite 3")
         .adds(
             "LLaMA with factors on embeddings, scores and parts; granite-embedding models are `roberta`, \
          `xlm-roberta` and `modernbert`",
         )
-        .tokenizer(AS_IT_IS),
+        .tokenizer(AS_IT_IS)
+        .shaders("granite", "causal"),
     row("gte", "Gte", &["gte.", "encoder.layer.0.attention.qkv_proj."], gte::read)
         .models("snowflake-arctic-embed-m-v2.0, gte-multilingual in transformers' format")
         .adds("as `nomic_bert`, with biases and erf GELU; segment embeddings only where the configuration has them")
@@ -233,26 +258,32 @@ pub const ARCHITECTURES: &[Architecture] = &[
         "`nomic_bert` with mixtures of experts whose router reads the state of a liquid time-constant cell in place of \
          the row",
     ),
-    row("llama", "Llama", llama::MARKS, llama::llama).models("decoders such as Llama 3").adds(
-        "norms by the root mean square, a gated feed-forward part, rotary positions in all scalings (`linear`, \
+    row("llama", "Llama", llama::MARKS, llama::llama)
+        .models("decoders such as Llama 3")
+        .adds(
+            "norms by the root mean square, a gated feed-forward part, rotary positions in all scalings (`linear`, \
          `dynamic`, `llama3`, `yarn`, `longrope`), groups of heads with the same keys; bidirectional with \
          `is_causal` false",
-    ),
+        )
+        .shaders("llama", "grouped"),
     row("longformer", "Longformer", &["longformer."], longformer::read)
         .models("longformer-base-4096")
         .adds("as `roberta`, within a window in each layer (`attention_window`), without global tokens")
-        .tokenizer("LongformerTokenizer"),
+        .tokenizer("LongformerTokenizer")
+        .shaders("longformer", "global-window"),
     row("mistral", "Mistral", llama::MARKS, llama::mistral)
         .models("e5-mistral, bge-en-icl, Linq-Embed")
         .adds("LLaMA within a window")
-        .mended_tokenizer(AS_IT_IS),
+        .mended_tokenizer(AS_IT_IS)
+        .shaders("llama", "grouped"),
     row("modernbert", "ModernBert", &["layers.0.attn.Wqkv.", "model.layers.0.attn.Wqkv."], modernbert::read)
         .models("gte-modernbert-base, nomic's modernbert-embed, granite-embedding-english-r2")
         .adds(
             "norms before the parts of a layer, a gated feed-forward part, rotary positions; most layers attend \
              within a window",
         )
-        .always_tokenizer(AS_IT_IS),
+        .always_tokenizer(AS_IT_IS)
+        .shaders("modernbert", "windowed"),
     row(
         "mpnet",
         "MPNet",
@@ -265,7 +296,12 @@ pub const ARCHITECTURES: &[Architecture] = &[
          reference, whatever the configuration says",
     )
     .tokenizer("MPNetTokenizer"),
-    row("mt5", "MT5", t5::MARKS, t5::mt5).models("mT5").adds("as `t5`").tokenizer("T5Tokenizer").decodes(),
+    row("mt5", "MT5", t5::MARKS, t5::mt5)
+        .models("mT5")
+        .adds("as `t5`")
+        .tokenizer("T5Tokenizer")
+        .decodes()
+        .shaders("t5", "cross"),
     row("new", "New", &["new.", "encoder.layer.0.attention.qkv_proj."], gte::read_new)
         .models("gte-base-en-v1.5, gte-large-en-v1.5, gte-multilingual-base")
         .adds("`gte` with the keys of its own code, and its ntk scaling of the rotary positions"),
@@ -285,22 +321,26 @@ pub const ARCHITECTURES: &[Architecture] = &[
     )
     .models("decoders of OLMo 2")
     .adds("LLaMA with norms after the parts, and of all heads of the queries and of the keys together")
-    .tokenizer(AS_IT_IS),
+    .tokenizer(AS_IT_IS)
+    .shaders("llama", "grouped"),
     row("phi3", "Phi3", phi3::MARKS, phi3::read)
         .models("decoders of Phi-3 and Phi-4-mini")
         .adds("LLaMA with joint products, rotary positions in a share of each head's columns and `longrope`")
-        .always_tokenizer(AS_IT_IS),
+        .always_tokenizer(AS_IT_IS)
+        .shaders("llama", "grouped"),
     row("qwen2", "Qwen2", llama::MARKS, llama::qwen2)
         .models("gte-Qwen2, stella")
         .adds("LLaMA with biases; a window in some layers")
-        .always_tokenizer("Qwen2Tokenizer"),
+        .always_tokenizer("Qwen2Tokenizer")
+        .shaders("llama", "grouped"),
     row("qwen3", "Qwen3", llama::MARKS, qwen3::read)
         .models("Qwen3-Embedding, BitNet-embedding-0.6B")
         .adds(
             "LLaMA with a norm of each head of the queries and the keys; with norms of the products \
              (`q_proj.norm.weight`) ternary matrices, as BitNet-embedding-0.6B",
         )
-        .tokenizer("Qwen2Tokenizer"),
+        .tokenizer("Qwen2Tokenizer")
+        .shaders("llama", "grouped"),
     row("roberta", "Roberta", &["roberta."], roberta::read)
         .models("all-distilroberta-v1, all-roberta-large-v1")
         .adds("positions counted from the padding token's id + 1, over the non-padding tokens")
@@ -314,7 +354,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
              [`decode_states`](../guides/encoding.md#states-of-a-decoder)",
         )
         .tokenizer("T5Tokenizer")
-        .decodes(),
+        .decodes()
+        .shaders("t5", "cross"),
     row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read)
         .models("multilingual-e5, bge-m3, paraphrase-multilingual-mpnet-base-v2; jina-embeddings-v3")
         .adds(

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::SHADERS;
+use super::ARCHITECTURES;
 use crate::model::registry::{other_architecture, read_spec};
 use crate::model::spec::{EncoderSpec, NameRules, Norms, Order, PositionRows, Positions};
 use crate::ops::ActivationKind;
@@ -312,8 +312,14 @@ fn tensors_of_another_architecture_are_recognised() {
 }
 
 #[test]
-fn every_row_of_shaders_names_a_family() {
-    for row in SHADERS {
-        assert!(FAMILIES.iter().any(|family| family.name == row.family), "{}", row.architecture);
+fn shaders_of_one_name_are_of_one_family() {
+    let all: Vec<_> = ARCHITECTURES.iter().filter_map(|row| row.shaders).collect();
+    for shaders in &all {
+        assert!(FAMILIES.iter().any(|family| family.name == shaders.family), "{}", shaders.name);
+        assert!(
+            all.iter().all(|other| other.name != shaders.name || other.family == shaders.family),
+            "{}",
+            shaders.name
+        );
     }
 }

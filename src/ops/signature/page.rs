@@ -3,10 +3,8 @@
 use std::fmt::Write;
 use std::fs;
 
-use super::{Axis, Operand, Presence, Role, with_all_operands};
-use crate::ops::Op;
-use crate::ops::vjp::WITHOUT;
-use crate::ops::vjp::tests::with_gradients;
+use super::{Axis, Operand, Presence, Role};
+use crate::ops::{Example, Op};
 
 const PAGE: &str = "docs/reference/operations.md";
 
@@ -77,22 +75,37 @@ fn row(text: &mut String, operand: &Operand) {
     writeln!(text, "| `{}` | {} | {types} | {when} |", operand.name, role(operand.role)).unwrap();
 }
 
+/// What any form of an op has, in the order in which the forms add it.
+fn every(forms: &[(Op, &Example)], of: fn(&Op) -> &'static [Operand]) -> Vec<&'static Operand> {
+    let mut found: Vec<&Operand> = Vec::new();
+    for operand in forms.iter().flat_map(|(op, _)| of(op)) {
+        if !found.iter().any(|known| known.name == operand.name) {
+            found.push(operand);
+        }
+    }
+    found
+}
+
 fn page() -> String {
     let mut text = INTRODUCTION.to_owned();
     for name in Op::NAMES {
-        let op = with_all_operands(name);
+        let forms: Vec<_> = Op::examples().into_iter().filter(|(op, _)| op.name() == *name).collect();
+        let op = &forms[0].0;
+        let operands = every(&forms, Op::operands);
         write!(text, "\n## {name}\n\n{}\n\n| operand | role | types | |\n|---|---|---|---|\n", comment(name)).unwrap();
-        op.operands().iter().for_each(|operand| row(&mut text, operand));
+        operands.iter().for_each(|operand| row(&mut text, operand));
         let result = |result: &Operand| {
-            let place = op.operands().iter().any(|operand| operand.name == result.name);
+            let place = operands.iter().any(|operand| operand.name == result.name);
             format!("`{}`{}", result.name, if place { " (in its place)" } else { "" })
         };
-        let results: Vec<String> = op.results().iter().map(result).collect();
+        let results: Vec<String> = every(&forms, Op::results).into_iter().map(result).collect();
         let groups = if op.signature().grouped { " Operands come in groups like this." } else { "" };
         writeln!(text, "\nResults: {}.{groups}", results.join(", ")).unwrap();
-        let gradients: Vec<String> = with_gradients(name).iter().map(|name| format!("`{name}`")).collect();
-        match WITHOUT.iter().find(|(without, _)| without == name) {
-            Some((_, reason)) => writeln!(text, "\nNo derivative: {reason}.").unwrap(),
+        let derived = |op: &Op, row: &Example| row.2.iter().map(|place| op.operand(*place).name).collect::<Vec<_>>();
+        let gradients = forms.iter().map(|(op, row)| derived(op, row)).max_by_key(Vec::len).unwrap();
+        let gradients: Vec<String> = gradients.iter().map(|name| format!("`{name}`")).collect();
+        match op.no_derivative() {
+            Some(reason) => writeln!(text, "\nNo derivative: {reason}.").unwrap(),
             None => writeln!(text, "\nGradients: {}.", gradients.join(", ")).unwrap(),
         }
     }

@@ -9,7 +9,7 @@ use crate::backend::vulkan::generated::{
     attention_backward_rows as query_places, attention_backward_values as values,
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization, Variant};
-use crate::backend::vulkan::lowering::{Build, Given, Lowering};
+use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::backend::vulkan::shared_bytes;
 use crate::dtype::DType;
 use crate::ops::{Attention, AttentionBackward, Counts, Dim};
@@ -24,10 +24,6 @@ const FAR: u32 = 1 << 30;
 const BLOCK: u32 = 64;
 /// Position of biases, or of dropout's key, among the operands.
 const BIAS: usize = 7;
-/// Positions in the op's scratch memory.
-const QUERY_ROWS: usize = 0;
-const KEY_ROWS: usize = 1;
-const QUERY_PLACES: usize = 2;
 
 /// `attention_backward`
 pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Result<()> {
@@ -40,9 +36,6 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
     if of.head_dim > MOST_HEAD_DIM {
         return Err(to.unsupported(format!("head_dim is {}, at most {MOST_HEAD_DIM} is possible", of.head_dim)));
     }
-    let (query_rows, key_rows) = (to.scratch(QUERY_ROWS)?, to.scratch(KEY_ROWS)?);
-    let given = [("query_rows", query_rows), ("key_rows", key_rows)];
-    let query_places_of = ("query_places", to.scratch(QUERY_PLACES)?);
     let (of_queries, of_keys) = (Rows::of(to.shape(2))?, Rows::of(to.shape(3))?);
 
     let heads = of.heads as u32;
@@ -57,13 +50,13 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
     let fields = [AttentionBackward::PLACES + 2 * of.heads, AttentionBackward::PLACES];
     let build =
         Build::new(to.select(&query_places::KERNEL)?, places(of_queries, fields[0]), query_places::Constants {});
-    to.add(build, "rows", &[given[0], query_places_of], along(each(of_queries, heads).tiles(256)))?;
+    to.add(build, "rows", &[], along(each(of_queries, heads).tiles(256)))?;
     let variant = key_places::KERNEL.own(DType::F32, to.capabilities)?;
     let build = Build::new(variant, places(of_keys, fields[1]), key_places::Constants {});
-    to.add(build, "key rows", &given, along(of_keys.tiles(256)))?;
+    to.add(build, "key rows", &[], along(of_keys.tiles(256)))?;
 
     if matrices {
-        return on_matrix_cores(to, op, [of_queries, of_keys], given);
+        return on_matrix_cores(to, op, [of_queries, of_keys]);
     }
     let push = push(to, op);
     let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
@@ -77,8 +70,7 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
     let own = |place: usize| results[if op.packed { 0 } else { place }];
     // The biases, or dropout's key in their place; where there is neither, nothing reads it.
     let bias = to.operand(if to.operands() > BIAS { BIAS } else { 0 });
-    let with =
-        |name: &'static str, place: usize| [given[0], given[1], query_places_of, ("bias", bias), (name, own(place))];
+    let with = |name: &'static str, place: usize| [("bias", bias), (name, own(place))];
     // Whether a result has columns of no head.
     let others = |place: usize| {
         let (_, columns) = op.columns()[place];
@@ -115,12 +107,7 @@ fn serves_matrices(to: &Lowering<'_>, op: &AttentionBackward, stored: DType) -> 
 }
 
 /// The gradient of queries, then those of keys and values.
-fn on_matrix_cores(
-    to: &mut Lowering<'_>,
-    op: &AttentionBackward,
-    [of_queries, of_keys]: [Rows; 2],
-    given: [Given; 2],
-) -> Result<()> {
+fn on_matrix_cores(to: &mut Lowering<'_>, op: &AttentionBackward, [of_queries, of_keys]: [Rows; 2]) -> Result<()> {
     let of = &op.of;
     let all = push(to, op);
     let push = matrix::Push {
@@ -139,10 +126,9 @@ fn on_matrix_cores(
     let (head_dim, causal) = (of.head_dim as u32, of.causal);
     let grid = |rows: Rows, heads: usize| [rows.tiles(BLOCK), Extent::Fixed(heads as u32), Extent::ONE];
     let build = Build::new(to.select(&matrix::KERNEL)?, push, matrix::Constants { head_dim, causal });
-    to.add(build, "of queries", &[given[0], ("dq", own(0))], grid(of_queries, of.heads))?;
+    to.add(build, "of queries", &[("dq", own(0))], grid(of_queries, of.heads))?;
     let build = Build::new(to.select(&matrix_keys::KERNEL)?, push, matrix_keys::Constants { head_dim, causal });
-    let given = [given[0], given[1], ("dk", own(1)), ("dv", own(2))];
-    to.add(build, "of keys and values", &given, grid(of_keys, of.kv_heads))
+    to.add(build, "of keys and values", &[("dk", own(1)), ("dv", own(2))], grid(of_keys, of.kv_heads))
 }
 
 /// So many rows for each.

@@ -13,9 +13,6 @@ use crate::ops::{Route, WeightedSum};
 const ROWS: u32 = 256;
 /// Experts that a workgroup can count.
 const MOST_EXPERTS: u32 = 4096;
-/// Positions in the op's scratch memory.
-const CHOSEN: usize = 0;
-const COUNTS_OF_BLOCKS: usize = 1;
 
 /// `route`
 pub fn route(to: &mut Lowering<'_>, op: &Route) -> Result<()> {
@@ -24,11 +21,10 @@ pub fn route(to: &mut Lowering<'_>, op: &Route) -> Result<()> {
     if experts > MOST_EXPERTS {
         return Err(to.unsupported(format!("{experts} experts, at most {MOST_EXPERTS} are known")));
     }
-    let given = [("chosen", to.scratch(CHOSEN)?), ("counts_of_blocks", to.scratch(COUNTS_OF_BLOCKS)?)];
     let blocks = rows.tiles(ROWS);
     let constants = choice::Constants { experts, top_k, normalized: op.normalized };
     let build = Build::new(to.select(&choice::KERNEL)?, rows.into(), constants);
-    to.add(build, "", &given, along(blocks))?;
+    to.add(build, "", &[], along(blocks))?;
     // Of no rows, starts are written, too.
     let blocks = match blocks {
         Extent::Fixed(n) => Extent::Fixed(n.max(1)),
@@ -39,7 +35,7 @@ pub fn route(to: &mut Lowering<'_>, op: &Route) -> Result<()> {
         rows.into(),
         route_order::Constants { experts, top_k },
     );
-    to.add(build, "order", &given, [blocks, Extent::Fixed(experts), Extent::ONE])
+    to.add(build, "order", &[], [blocks, Extent::Fixed(experts), Extent::ONE])
 }
 
 /// `weighted_sum`

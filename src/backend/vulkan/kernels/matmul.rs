@@ -1,11 +1,11 @@
 //! Dispatches of `matmul`, and of `attention_scores`, which is the same product with other strides. In 16 bits they run on
 //! matrix cores alone.
 
-use super::linear::{Tile, splits};
+use super::linear::splits;
 use super::reduce::sum_of_parts;
 use crate::Result;
 use crate::backend::vulkan::generated::matmul::{Constants, KERNEL, Push};
-use crate::backend::vulkan::generated::{matmul_matrix, matmul_split};
+use crate::backend::vulkan::generated::{Tile, matmul_matrix, matmul_split};
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Given, Lowering};
 use crate::dtype::DType;
@@ -57,7 +57,7 @@ pub fn matmul(to: &mut Lowering<'_>, op: &Matmul) -> Result<()> {
     if parts == 1 || to.replaced(&KERNEL).is_some() {
         return products(to, &product, "", &[]);
     }
-    let sums = to.scratch(0)?;
+    let sums = to.scratch("sums")?;
     let depth = product.depth / parts;
     let apart = |[row, term, ..]: [usize; 4]| [row, term, depth * term, 0];
     let each = Strided { depth, outer: parts, a: apart(product.a), b: apart(product.b), ..product };

@@ -1,12 +1,12 @@
 //! Dispatches of row quantisation, and of products of quantised rows.
 
 use super::elementwise::{Elements, walk};
-use super::linear::{GROUP, Tile, fits_integers, in_sixteens};
+use super::linear::{GROUP, fits_integers, in_sixteens};
 use super::rows::{Held, Rows, along, spread};
 use crate::Result;
 use crate::backend::vulkan::generated::{
-    dequantize_rows, integer_linear, integer_linear_matrix, quantize_rows, quantize_rows_affine, quantize_rows_held,
-    quantize_rows_scales, quantize_rows_scales_affine, quantized_linear, quantized_linear_lanes,
+    Tile, dequantize_rows, integer_linear, integer_linear_matrix, quantize_rows, quantize_rows_affine,
+    quantize_rows_held, quantize_rows_scales, quantize_rows_scales_affine, quantized_linear, quantized_linear_lanes,
     quantized_linear_matrix,
 };
 use crate::backend::vulkan::kernel::Extent;

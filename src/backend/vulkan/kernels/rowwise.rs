@@ -69,7 +69,6 @@ pub fn rms_norm_quantize_rows(to: &mut Lowering<'_>, op: &RmsNormQuantizeRows) -
 pub fn layer_norm_weight_backward(to: &mut Lowering<'_>, op: &LayerNormWeightBackward) -> Result<()> {
     const COLUMNS: u32 = 64;
     let rows = Rows::of(to.shape(1))?;
-    let (moments, partial) = (to.scratch(0)?, to.scratch(1)?);
     let stored = to.stored()?;
     let own = |kernel: &Kernel| kernel.own(stored, to.capabilities);
     let (first, sums) = (own(&layer_norm_moments::KERNEL)?, own(&layer_norm_weight_backward::KERNEL)?);
@@ -77,14 +76,13 @@ pub fn layer_norm_weight_backward(to: &mut Lowering<'_>, op: &LayerNormWeightBac
     let form = Held::of(rows.columns);
     let push = layer_norm_moments::Push { eps: op.0.eps, ..rows.into() };
     let build = Build::new(first, push, layer_norm_moments::Constants::from(form));
-    to.add(build, "moments", &[("y", moments)], form.grid(rows))?;
+    to.add(build, "moments", &[("y", to.scratch("moments")?)], form.grid(rows))?;
     let (blocks, across) = (rows.rows.div_ceil(LayerNormWeightBackward::ROWS as u32), rows.columns.div_ceil(COLUMNS));
     let build = Build::new(sums, rows.into(), layer_norm_weight_backward::Constants {});
-    let given = [("moments", moments), ("partial", partial)];
-    to.add(build, "", &given, spread(u64::from(blocks) * u64::from(across)))?;
+    to.add(build, "", &[], spread(u64::from(blocks) * u64::from(across)))?;
     let parts = Rows::new(Dim::Fixed(blocks as usize), rows.columns);
     let build = Build::new(join, parts.into(), layer_norm_weight_backward_join::Constants {});
-    to.add(build, "join", &given[1..], spread(u64::from(across)))
+    to.add(build, "join", &[], spread(u64::from(across)))
 }
 
 /// `residual_layer_norm`

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::Blocks;
+use crate::backend::vulkan::generated::Blocks;
 use crate::backend::vulkan::generated::attention_matrix::{Constants, KERNEL};
 use crate::backend::vulkan::kernel::{Specialization, Variant};
 use crate::backend::vulkan::lowering::Lowering;

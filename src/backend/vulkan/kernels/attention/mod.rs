@@ -6,7 +6,7 @@ mod split;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
 use crate::backend::vulkan::generated::{
-    attention, attention_distances, attention_masked, attention_matrix, attention_split,
+    Blocks, attention, attention_distances, attention_masked, attention_matrix, attention_split,
 };
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::{Build, Lowering};
@@ -28,33 +28,6 @@ const NONE: u32 = u32::MAX;
 
 /// The push block of all builds.
 type Push = attention::Push;
-
-/// The constants of a build, by the shaders' names.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Blocks {
-    /// Columns of a head.
-    pub head_dim: u32,
-    /// Whether rows are read four elements at a time.
-    pub vector: bool,
-    /// What masks keys or changes scores.
-    pub causal: bool,
-    pub window: bool,
-    pub bias: bool,
-    pub soft_cap: f32,
-    pub dropout: f32,
-    /// First columns of the vectors by distance, [`NONE`] for none, and all columns.
-    pub a_column: u32,
-    pub b_column: u32,
-    pub distance_columns: u32,
-    /// Queries per workgroup, and keys per step.
-    pub block_q: u32,
-    pub block_kv: u32,
-    /// The same for the matrix-core build, whose subgroups process 16 queries each.
-    pub keys: u32,
-    pub subgroups: u32,
-    /// Invocations per workgroup.
-    pub invocations: u32,
-}
 
 /// Adds the node's dispatch.
 pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {

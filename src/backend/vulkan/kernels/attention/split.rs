@@ -1,6 +1,6 @@
 //! Block sizes of `attention` in float32 on matrix cores, each number split in two.
 
-use super::Blocks;
+use crate::backend::vulkan::generated::Blocks;
 use crate::backend::vulkan::generated::attention_split::{Constants, KERNEL};
 use crate::backend::vulkan::kernel::{Specialization, Variant};
 use crate::backend::vulkan::lowering::Lowering;

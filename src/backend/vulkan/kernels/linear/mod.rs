@@ -7,13 +7,13 @@ mod tile;
 
 pub use experts::expert_linear;
 pub use normed::layer_norm_linear;
-pub use tile::{Tile, fits_integers, in_sixteens, splits};
+pub use tile::{fits_integers, in_sixteens, splits};
 
 use super::rows::{Rows, Slice, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::{
-    expert_linear as by_expert, expert_linear_matrix, expert_linear_shuffle, expert_linear_split, gated_linear,
-    gated_linear_matrix, gated_linear_split, layer_norm_linear, layer_norm_linear_folded,
+    Product, Tile, expert_linear as by_expert, expert_linear_matrix, expert_linear_shuffle, expert_linear_split,
+    gated_linear, gated_linear_matrix, gated_linear_split, layer_norm_linear, layer_norm_linear_folded,
     layer_norm_linear_folded_shuffle, layer_norm_linear_matrix, layer_norm_linear_shuffle, layer_norm_linear_split,
     linear, linear_matrix, linear_shuffle, linear_split,
 };
@@ -100,28 +100,6 @@ where
     C: Specialization<Push: From<Product>> + From<Tile>,
 {
     Ok(Build::new(to.select(C::KERNEL)?, product.into(), C::from(tile)))
-}
-
-/// The parameters of a product, by the shaders' names.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Product {
-    /// What the rows count, and their number where it is fixed.
-    pub rows_of: u32,
-    pub rows: u32,
-    /// Computed columns of the result, and terms per sum.
-    pub n: u32,
-    pub k: u32,
-    /// The first column of the result that is written.
-    pub column: u32,
-    /// All columns of the result.
-    pub y_columns: u32,
-    /// Columns that are written.
-    pub width: u32,
-    /// The first of the bound experts, and their number.
-    pub first_expert: u32,
-    pub experts: u32,
-    /// Rows of the result that have one row of x.
-    pub shared_by: u32,
 }
 
 /// A node's product, and the build that runs it.

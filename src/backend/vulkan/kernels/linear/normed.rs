@@ -8,10 +8,6 @@ use crate::backend::vulkan::kernels::rows::{Held, Rows, Slice};
 use crate::backend::vulkan::lowering::{Build, Given, Lowering};
 use crate::ops::{Dim, LayerNormLinear};
 
-/// Positions in the op's scratch memory.
-const MOMENTS: usize = 0;
-const COLUMNS: usize = 1;
-
 /// Adds the node's dispatches.
 pub fn layer_norm_linear(to: &mut Lowering<'_>, op: &LayerNormLinear) -> Result<()> {
     moments(to, op)?;
@@ -22,11 +18,9 @@ pub fn layer_norm_linear(to: &mut Lowering<'_>, op: &LayerNormLinear) -> Result<
     for slice in product.slices(to, 3)? {
         // Without a bias, an operand that is read anyway is bound instead.
         let bias = to.operand(if op.bias { 4 } else { 2 });
-        let mut given = vec![("moments", to.scratch(MOMENTS)?), ("weight", slice.range), ("bias", bias)];
+        let given = [("weight", slice.range), ("bias", bias)];
         if form == Form::Folded {
-            let sums = to.scratch(COLUMNS)?;
-            columns(to, &product, slice, &[("weight", slice.range), ("bias", bias), ("y", sums)])?;
-            given.push(("columns", sums));
+            columns(to, &product, slice, &[given[0], given[1], ("y", to.scratch("columns")?)])?;
         }
         product.dispatch(to, slice, &given)?;
     }
@@ -52,5 +46,5 @@ fn moments(to: &mut Lowering<'_>, op: &LayerNormLinear) -> Result<()> {
     let form = Held::of(rows.columns);
     let push = layer_norm_moments::Push { eps: op.eps, ..rows.into() };
     let build = Build::new(to.select(&layer_norm_moments::KERNEL)?, push, layer_norm_moments::Constants::from(form));
-    to.add(build, "moments", &[("y", to.scratch(MOMENTS)?)], form.grid(rows))
+    to.add(build, "moments", &[("y", to.scratch("moments")?)], form.grid(rows))
 }

@@ -2,6 +2,7 @@
 //! result.
 
 use super::How;
+use crate::backend::vulkan::generated::Tile;
 use crate::backend::vulkan::generated::integer_linear_matrix::KERNEL as OF_INTEGERS;
 use crate::backend::vulkan::generated::linear_matrix::KERNEL;
 use crate::backend::vulkan::kernel::Kernel;
@@ -21,29 +22,6 @@ const SPLIT_STEP: u32 = 32;
 const LEAST_SPLIT: usize = 32;
 /// Fewer tiles than this leave multiprocessors idle: then tiles are smaller, with the same result bit for bit.
 const FEW_TILES: u32 = 128;
-
-/// The constants of a build, by the shaders' names.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Tile {
-    /// Rows and columns per workgroup, and the step along k.
-    pub tile_m: u32,
-    pub tile_n: u32,
-    pub tile_k: u32,
-    /// Whether the steps divide the row exactly.
-    pub whole: bool,
-    /// Subgroups, on matrix cores.
-    pub subgroups: u32,
-    /// Rows and columns per invocation, where shuffles feed the lanes.
-    pub rows: u32,
-    pub columns: u32,
-    /// Whether operands and results are accessed four elements at a time.
-    pub vector: bool,
-    pub vector_y: bool,
-    /// What is applied to the results.
-    pub bias: bool,
-    pub residual: bool,
-    pub activation: u32,
-}
 
 impl Tile {
     /// In shared memory: 128 x 128, narrower for few columns; the step along k as long as row and memory permit.

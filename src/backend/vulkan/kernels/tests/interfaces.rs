@@ -1,105 +1,46 @@
 //! The interfaces of all compiled shaders.
 
+use std::collections::BTreeSet;
+
 use super::super::super::generated;
 use super::super::super::kernel::{Access, Variant};
 use super::super::super::lowering::operand_of;
 use super::*;
 use crate::backend::vulkan::kernel::Kernel;
-use crate::ops::signature::with_all_operands;
 
-/// Shaders for which all sizes are known at recording, or that no batch uses.
-const UNCOUNTED: [&str; 18] = [
-    "attention-backward",
-    "attention-backward-keys",
-    "attention-backward-matrix",
-    "attention-backward-matrix-keys",
-    "attention-backward-values",
-    "attention-bias",
-    "attention-mask",
-    "attention-output",
-    "cast",
-    "half-packing",
-    "layer-norm-columns",
-    "matmul",
-    "matmul-matrix",
-    "matmul-split",
-    "matrix-layout",
-    "reduce",
-    "reduce-quads",
-    "rope",
-];
-
-/// Shaders without a variant for some devices: those on matrix cores.
-const OPTIONAL: [&str; 18] = [
-    "attention-backward-matrix",
-    "attention-backward-matrix-keys",
-    "attention-matrix",
-    "attention-split",
-    "expert-linear-matrix",
-    "expert-linear-split",
-    "gated-linear-matrix",
-    "gated-linear-split",
-    "integer-linear-matrix",
-    "layer-norm-linear-matrix",
-    "layer-norm-linear-split",
-    "linear-matrix",
-    "linear-split",
-    "matmul-matrix",
-    "matmul-split",
-    "matrix-layout",
-    "quantized-linear-lanes",
-    "quantized-linear-matrix",
-];
-
-/// Shaders that probe a device when it is opened, for no op.
-const QUESTIONS: [&str; 2] = ["half-packing", "matrix-layout"];
-
-/// Bindings not named after an operand: lowering provides their ranges.
-const GIVEN: [(&str, &[&str]); 6] = [
-    ("attention_backward", &["query_rows", "key_rows", "query_places"]),
-    ("embedding_sum", &["index_0", "table_0", "index_1", "table_1", "index_2", "table_2"]),
-    // A slice of the gate's rows.
-    ("gated_linear", &["weight"]),
-    // Scratch memory.
-    ("layer_norm_linear", &["moments", "columns"]),
-    ("layer_norm_weight_backward", &["moments", "partial"]),
-    ("route", &["chosen", "counts_of_blocks"]),
-];
-
-/// Scratch memory that kernels write under names of its own.
-const SCRATCH: &[&str] = &["chosen", "counts_of_blocks", "partial", "query_rows", "key_rows", "query_places"];
-
-/// The op of a kernel, with all operands.
-fn op_of(kernel: &Kernel) -> Op {
+/// Every form of the op of a kernel; none of a kernel that probes a device when it is opened.
+fn forms_of(kernel: &Kernel) -> Vec<Op> {
     let parts = ["layer-norm-moments", "layer-norm-columns"];
     let is = |name: &&&str| kernel.name == **name || kernel.name.starts_with(&format!("{name}-"));
     let names: Vec<String> = Op::NAMES.iter().map(|name| name.replace('_', "-")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let longest = names.iter().filter(is).max_by_key(|name| name.len()).copied();
     let name = if parts.contains(&kernel.name) { Some("layer-norm-linear") } else { longest };
-    let name = name.unwrap_or_else(|| panic!("{} belongs to no op", kernel.name)).replace('-', "_");
-    with_all_operands(&name)
+    let name = name.map(|name| name.replace('-', "_"));
+    let forms = Op::examples().into_iter().map(|(op, _)| op).filter(|op| Some(op.name()) == name.as_deref());
+    forms.collect()
 }
 
 #[test]
 fn every_binding_is_called_as_what_is_bound_to_it() {
-    for kernel in generated::ALL.iter().filter(|kernel| !QUESTIONS.contains(&kernel.name)) {
-        let op = op_of(kernel);
-        let given = GIVEN.iter().find(|(name, _)| *name == op.name()).map_or(&[][..], |(_, names)| names);
+    let mut bound = BTreeSet::new();
+    for kernel in generated::ALL {
+        let forms = forms_of(kernel);
         for binding in kernel.variants[0].bindings {
-            let bound = binding.name == "counts"
-                || op.results().iter().any(|result| result.name == binding.name)
-                || given.contains(&binding.name)
-                || operand_of(&op, binding.name).is_some();
-            assert!(bound, "{}: {} is no operand of {}", kernel.name, binding.name, op.name());
-        }
-        for name in given.iter().filter(|_| kernel.name.replace('-', "_") == op.name()) {
-            let read = |kernel: &&&Kernel| {
-                !QUESTIONS.contains(&kernel.name)
-                    && op_of(kernel).name() == op.name()
-                    && kernel.variants[0].bindings.iter().any(|binding| binding.name == *name)
+            let is = |op: &Op| {
+                op.results().iter().any(|result| result.name == binding.name)
+                    || op.signature().scratch.contains(&binding.name)
+                    || operand_of(op, binding.name).is_some()
             };
-            assert!(generated::ALL.iter().any(|kernel| read(&kernel)), "nothing binds {name} of {}", op.name());
+            let known = binding.name == "counts" || forms.iter().any(is);
+            assert!(known || forms.is_empty(), "{}: {} is no operand of its op", kernel.name, binding.name);
+            bound.extend(forms.iter().map(|op| (op.name(), binding.name)));
+        }
+    }
+    for (op, _) in Op::examples() {
+        for name in op.signature().scratch {
+            // That of `matmul` is bound as the result.
+            assert!(bound.contains(&(op.name(), *name)) || *name == "sums", "nothing binds {name} of {}", op.name());
         }
     }
 }
@@ -108,26 +49,30 @@ fn every_binding_is_called_as_what_is_bound_to_it() {
 fn every_variant_keeps_to_the_floor() {
     let floor = Capabilities::floor();
     for kernel in generated::ALL {
-        let least = kernel.variants.last().unwrap();
-        assert_eq!(least.needs.is_empty(), !OPTIONAL.contains(&kernel.name), "{}", kernel.name);
+        let forms = forms_of(kernel);
+        let serves = |other: &&&Kernel| {
+            let least = other.variants.last().unwrap();
+            least.needs.is_empty() && forms_of(other).first().map(Op::name) == forms.first().map(Op::name)
+        };
+        assert!(generated::ALL.iter().any(|other| serves(&other)), "{}: some devices have no kernel", kernel.name);
         for variant in kernel.variants {
             let name = variant.name;
             assert!(variant.shared_bytes <= floor.shared_memory, "{name}: {} bytes shared", variant.shared_bytes);
             assert!(variant.local_size.iter().product::<u32>() <= floor.invocations, "{name}");
             assert!(variant.push_bytes <= floor.push_constants, "{name}");
             assert!(variant.bindings.len() <= floor.storage_buffers as usize, "{name}");
-            let uncounted = UNCOUNTED.contains(&kernel.name) || kernel.name.starts_with("attention-output-");
-            assert_eq!(variant.bindings[0].name == "counts", !uncounted, "{name}");
+            let place = variant.bindings.iter().position(|binding| binding.name == "counts");
+            let counted = variant.push.iter().any(|member| member.name == "rows_of");
+            assert!(place == Some(0) || place.is_none() && !counted, "{name} reads no counts first");
             let bindings = variant.bindings.iter();
             let writes: Vec<&str> = bindings.filter(|b| b.access != Access::Read).map(|b| b.name).collect();
             // A kernel of an op with several dispatches writes one of its results.
-            let result = |name: &&str| {
-                SCRATCH.contains(name) || op_of(kernel).results().iter().any(|result| result.name == *name)
+            let of = |op: &Op, name: &str| {
+                op.signature().scratch.contains(&name) || op.results().iter().any(|result| result.name == name)
             };
-            let expected: Vec<&str> = match QUESTIONS.contains(&kernel.name) {
-                true => vec!["y"],
-                false => writes.iter().copied().filter(result).collect(),
-            };
+            let result =
+                |name: &&str| if forms.is_empty() { *name == "y" } else { forms.iter().any(|op| of(op, name)) };
+            let expected: Vec<&str> = writes.iter().copied().filter(result).collect();
             assert!(!writes.is_empty(), "{name}");
             assert_eq!(writes, expected, "{name} writes its results and scratch memory alone");
             let allowed = allowed(kernel, variant);
