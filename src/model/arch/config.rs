@@ -124,9 +124,14 @@ pub(super) fn read<'a>(
     Ok(spec)
 }
 
-/// Whether a decoder attends causally, as `is_causal` says; null asks for both directions, as in the reference.
+/// Whether a decoder attends causally, as `is_causal` says. With null the reference attends in both directions, but causally in a
+/// batch that has no padding.
 pub(super) fn causal(fields: &mut Fields<'_>) -> bool {
-    !fields.is_null("is_causal") && fields.flag_or("is_causal", true)
+    if fields.is_null("is_causal") {
+        let reason = "with it the direction of attention depends on the other texts of a batch: state true or false";
+        fields.fault(format!("is_causal is null: {reason}"));
+    }
+    fields.flag_or("is_causal", true)
 }
 
 /// The number of positions; a fault for more than any model has, instead of tables of that size.
