@@ -6,9 +6,9 @@ use std::path::Path;
 
 use grilly::dtype::DType;
 use grilly::model::arguments::Arguments;
+use grilly::model::class::{CLASSES, read_modules};
 use grilly::model::config::read_sentence_config;
 use grilly::model::encoder::{self, After};
-use grilly::model::heads::{Class, read_modules};
 use grilly::model::registry::{model_type, read_spec};
 use grilly::model::weights::Weights;
 use grilly::text::tokenizer::Tokenizer;
@@ -31,7 +31,7 @@ const DAMAGED: [&str; 8] = [
 
 /// Everything that is read from a folder, up to the point where a backend would take over.
 fn load(folder: &Path) -> Result<()> {
-    let class = Class::SentenceTransformer;
+    let class = CLASSES[0];
     let modules = read_modules(folder, class)?;
     let transformer = folder.join(&modules.transformer);
     let path = transformer.join("config.json");
@@ -39,7 +39,7 @@ fn load(folder: &Path) -> Result<()> {
     let json = arguments.configuration(&path)?;
     let config = read_sentence_config(folder, class, &modules, &arguments, &json)?;
     let (spec, rules) = read_spec(model_type(&json, &path)?, &json, &path)?;
-    let after = After { head: None, modules: &modules.heads, result: class.result() };
+    let after = After { head: None, modules: &modules.heads, result: class.result };
     let built = encoder::build(&spec, after, DType::F32)?;
     let weights = Weights::open(folder, &modules.transformer, &modules.tensor_folders(), &rules)?;
     weights.check(&encoder::needed(&built.graph), |_| true)?;

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::config::{read_json, transformer_settings};
 use super::fields::{Fields, shown, unsupported};
+use super::json::{read_json, transformer_settings};
 use crate::{Error, Result};
 use rows::{Effect, KINDS, Kind, OF_HUB, ONLY_IF_STATED, OTHER_NAMES};
 

@@ -20,6 +20,9 @@ use super::task_head::Task;
 use crate::{Error, Result};
 pub use folder::{read_bare, read_listed, read_listing, read_modules};
 
+/// A task of the Transformer, and modules after it.
+pub type Added = (Option<Task>, Vec<Head>);
+
 /// A class of sentence-transformers.
 #[derive(Debug)]
 pub struct Class {
@@ -34,7 +37,7 @@ pub struct Class {
     /// First modules beside the Transformer, and the task of one whose settings name none.
     pub first: &'static [(&'static str, First, Option<Task>)],
     /// The task and the modules of a folder without `modules.json`.
-    pub bare: fn(&Bare<'_>) -> Result<(Option<Task>, Vec<Head>)>,
+    pub bare: fn(&Bare<'_>) -> Result<Added>,
     /// Refuses modules that do not give the result: the path of `modules.json`, the Transformer's task, the modules after it.
     pub check: fn(&Path, Option<Task>, &[Head]) -> Result<()>,
     /// Whether a folder that another class saved is read as one without `modules.json`.
@@ -49,6 +52,21 @@ pub struct Class {
     pub in_float32: Option<&'static str>,
 }
 
+/// What most classes have in common.
+const USUAL: Class = Class {
+    name: "",
+    result: Feature::Sentence,
+    tasks: &[None],
+    refused: &[],
+    first: &[],
+    bare: |folder| Err(folder.other("without modules.json it is not known what a text becomes")),
+    check: |_, _, _| Ok(()),
+    reads_others: false,
+    prompts: &["query", "document"],
+    similarities: &OF_VECTORS,
+    settings: &[],
+    in_float32: None,
+};
 /// The functions that compare vectors.
 const OF_VECTORS: [&str; 4] = ["cosine", "dot", "euclidean", "manhattan"];
 
@@ -124,9 +142,4 @@ impl<'de> Deserialize<'de> for &'static Class {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         Class::named(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
-}
-
-/// Whether a module gives the vector of a text.
-fn gives_sentence(head: &Head) -> bool {
-    matches!(head, Head::Pooling { .. } | Head::SpladePooling(_) | Head::Dense { gives: Feature::Sentence, .. })
 }

@@ -2,24 +2,18 @@
 
 mod transformer;
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
-use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::arguments::Arguments;
 use super::class::{CLASSES, Class, Setting};
 use super::fields::{Fields, shown};
 use super::heads::{First, Modules};
-use crate::error::brief;
-use crate::{Error, Result};
-pub(super) use transformer::transformer_settings;
+use super::json::{Ordered, read_as, read_fields, read_json};
+use crate::Result;
 pub use transformer::{Messages, Processing};
 
-/// Maximum size of a configuration file in bytes; the index of a large sharded checkpoint has a few megabytes.
-const LONGEST_FILE: u64 = 100_000_000;
 /// Upper bound on the tokens of a text; tokenizers without a limit state 1e30.
 const LONGEST_TEXT: usize = i32::MAX as usize;
 /// `config_sentence_transformers.json` and `sentence_bert_config.json`, with their defaults filled in.
@@ -163,90 +157,12 @@ fn position_limit(config: &Map<String, Value>) -> Option<usize> {
     (positions > 0).then_some(positions)
 }
 
-/// Reads a JSON file as an object.
-///
-/// # Errors
-/// `ModelFormat` naming the file.
-pub fn read_json(path: &Path) -> Result<Map<String, Value>> {
-    let bytes = read_bytes(path)?;
-    match serde_json::from_slice(&bytes).map_err(|e| Error::format(path, format!("not valid JSON: {e}")))? {
-        Value::Object(values) => Ok(values),
-        other => Err(Error::format(path, format!("holds {}, expected a JSON object", shown(&other)))),
-    }
-}
-
-/// Reads the values of a JSON file with `read`; all faults are reported together.
-///
-/// # Errors
-/// `ModelFormat` naming the file, or the error of `read`.
-pub(super) fn read_fields<T>(path: &Path, read: impl FnOnce(&mut Fields<'_>) -> Result<T>) -> Result<T> {
-    let values = read_json(path)?;
-    let mut fields = Fields::new(&values, path);
-    let found = read(&mut fields)?;
-    fields.done().map(|()| found)
-}
-
-/// Reads a whole configuration file.
-///
-/// # Errors
-/// `ModelFormat` for a file that is missing, unreadable, not a regular file or too large for a configuration.
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
-    let unreadable = |e: std::io::Error| match e.kind() {
-        ErrorKind::NotFound => Error::format(path, "no such file"),
-        _ => Error::format(path, format!("cannot be read: {e}")),
-    };
-    let about = fs::metadata(path).map_err(unreadable)?;
-    if !about.is_file() {
-        return Err(Error::format(path, "not a regular file"));
-    }
-    if about.len() > LONGEST_FILE {
-        return Err(Error::format(path, format!("has {} bytes, at most {LONGEST_FILE} are read", about.len())));
-    }
-    fs::read(path).map_err(unreadable)
-}
-
-/// An object in the order of the file, which `serde_json::Map` does not preserve.
-pub(super) struct Ordered(pub Vec<(String, Value)>);
-
-/// Reads a JSON file as `T`.
-///
-/// # Errors
-/// `ModelFormat` naming the file.
-pub(super) fn read_as<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    serde_json::from_slice(&read_bytes(path)?).map_err(|e| Error::format(path, format!("not valid JSON: {}", brief(e))))
-}
-
 fn read_prompts(path: &Path) -> Result<Vec<(String, Value)>> {
     #[derive(serde::Deserialize)]
     struct File {
         prompts: Ordered,
     }
     Ok(read_as::<File>(path)?.prompts.0)
-}
-
-impl<'de> serde::Deserialize<'de> for Ordered {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(OrderedVisitor)
-    }
-}
-
-struct OrderedVisitor;
-
-impl<'de> Visitor<'de> for OrderedVisitor {
-    type Value = Ordered;
-
-    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered, A::Error> {
-        let mut entries: Vec<(String, Value)> = Vec::new();
-        while let Some((name, value)) = map.next_entry::<String, Value>()? {
-            entries.retain(|(known, _)| *known != name);
-            entries.push((name, value));
-        }
-        Ok(Ordered(entries))
-    }
 }
 
 #[cfg(test)]

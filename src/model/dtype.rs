@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
-use super::config::transformer_settings;
 use super::fields::{shown, unsupported};
+use super::json::transformer_settings;
 use super::weights::Weights;
 use crate::dtype::DType;
 use crate::{Error, Result};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::config::read_json;
 use super::fields::unsupported;
+use super::json::read_json;
 use crate::{Error, Result};
 
 /// Refuses an adapter, and a folder that holds GGUF files in place of a model.

@@ -15,6 +15,7 @@ pub mod encoder;
 pub mod fields;
 pub mod foreign;
 pub mod heads;
+pub mod json;
 pub mod mixture;
 pub mod products;
 pub mod registry;

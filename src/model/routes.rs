@@ -9,8 +9,8 @@ use std::path::{Component, Path};
 
 use serde_json::Value;
 
-use super::config::read_bytes;
 use super::fields::{Fields, shown};
+use super::json::read_bytes;
 use crate::{Error, Result};
 use router::Router;
 

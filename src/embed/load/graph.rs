@@ -14,7 +14,7 @@ use crate::model::dtype::{DTypeChoice, Sources};
 use crate::model::encoder::{self, After, Built};
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
-use crate::model::{config, registry};
+use crate::model::{json, registry};
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 
@@ -55,7 +55,7 @@ pub(super) fn build(files: &Files<'_>, described: &Described) -> Result<Vec<Buil
     let of_file: HashSet<String> = match files.arguments.config.is_empty() {
         true => HashSet::new(),
         false => {
-            let own = config::read_json(&files.config_path)
+            let own = json::read_json(&files.config_path)
                 .and_then(|config| registry::read_spec(&described.model_type, &config, &files.config_path));
             let built = own.and_then(|(own, _)| graph(&own));
             let needed = built.map_or_else(|_| Vec::new(), |built| encoder::needed(&built.graph));

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::task::{read_task, saved_class};
 use super::{Bare, Class};
-use crate::model::config::read_json;
 use crate::model::fields::unsupported;
 use crate::model::heads::{First, Head, Modules, left_out, read_head, unknown_module};
+use crate::model::json::read_json;
 use crate::model::registry;
 use crate::model::routes::{Listing, Row};
 use crate::{Error, Result};

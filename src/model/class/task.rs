@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{CLASSES, Class};
 use crate::Result;
-use crate::model::config::{read_fields, transformer_settings};
 use crate::model::fields::{Fields, shown, unsupported};
+use crate::model::json::{read_fields, transformer_settings};
 use crate::model::task_head::Task;
 
 /// The file with the class that saved a folder.

@@ -4,6 +4,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::Error;
 use crate::model::heads::First;
 
 /// A folder with `modules.json` and the given files; strings are written verbatim.

@@ -1,26 +1,17 @@
 //! The settings of the Transformer module.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{LONGEST_TEXT, SentenceConfig, read_json};
+use super::{LONGEST_TEXT, SentenceConfig};
 use crate::model::arguments::Arguments;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::heads::Modules;
+use crate::model::json::transformer_settings;
 use crate::text::chat::Form;
 use crate::{Error, Result};
 
-/// File names under which versions of sentence-transformers save the settings.
-const FILES: [&str; 7] = [
-    "sentence_bert_config.json",
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
-];
 /// The settings of sentence-transformers' Transformer that are read here or elsewhere, or change nothing.
 const KNOWN: [&str; 19] = [
     "max_seq_length",
@@ -73,20 +64,6 @@ impl Default for Processing {
     fn default() -> Self {
         Processing { truncates: true, max_length: None, special_tokens: true, template: Map::new() }
     }
-}
-
-/// The first settings file that is not empty.
-pub(in crate::model) fn transformer_settings(transformer: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
-    for path in FILES.map(|name| transformer.join(name)) {
-        if !path.exists() {
-            continue;
-        }
-        let values = read_json(&path)?;
-        if !values.is_empty() {
-            return Ok(Some((path, values)));
-        }
-    }
-    Ok(None)
 }
 
 /// Reads the settings, but for the task, whose reader is that of the modules, and the arguments.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::known::unknown_module;
 use super::{Feature, Head, SpladePooling};
 use crate::Result;
-use crate::model::config::read_fields;
 use crate::model::fields::{Fields, shown, unsupported};
+use crate::model::json::read_fields;
 use crate::model::routes::Row;
 use crate::ops::{ActivationKind, PoolMode};
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Row;
-use crate::model::config::{Ordered, read_as, read_json};
 use crate::model::fields::{Fields, shown, unsupported};
+use crate::model::json::{Ordered, read_as, read_json};
 use crate::{Error, Result};
 
 /// File names of its settings; the second is that of older versions.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::{header, torch};
-use crate::model::config::read_json;
 use crate::model::fields::{Fields, shown};
+use crate::model::json::read_json;
 use crate::{Error, Result};
 
 /// Reads the descriptions of a file's tensors.
