@@ -15,6 +15,7 @@ mod stages;
 mod tokens;
 
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ndarray::Array2;
@@ -30,6 +31,7 @@ pub use export::ExportOptions;
 pub use integers::IntegerProduct;
 pub use options::{DecodeOptions, EncodeOptions, LoadOptions, read_options};
 pub use route::Route;
+use route::clamp_length;
 use stages::Runner;
 
 /// The result of [`Model::encode`] and [`Model::encode_pairs`], in the order of the texts.
@@ -125,12 +127,14 @@ impl Model {
 
     /// Changes the limit of all routes; a value above the limit of the position table is reduced to it with a warning.
     pub fn set_max_seq_length(&self, most: usize) {
-        self.routes.iter().for_each(|route| route.set_max_seq_length(most));
+        for route in &self.routes {
+            route.max_seq_length.store(clamp_length(most, &route.spec), Relaxed);
+        }
     }
 
     /// Changes whether a prompt's tokens are pooled.
     pub fn set_pooling_include_prompt(&self, include: bool) {
-        self.routes.iter().for_each(|route| route.set_pooling_include_prompt(include));
+        self.routes.iter().for_each(|route| route.include_prompt.store(include, Relaxed));
     }
 
     /// The backend that runs batches now; it changes to the CPU after a device fault.

@@ -167,13 +167,9 @@ class CrossEncoder(Scoring, Moving):
         """
         check_options("predict", options)
         request = Request(
-            prompt_name=prompt_name,
-            prompt=prompt,
-            batch_size=batch_size,
-            device=device,
-            pool=pool,
+            prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, device=device, pool=pool,
             chunk_size=chunk_size,
-        )
+        )  # fmt: skip
         single = self.is_singular_input(inputs)
         texts, firsts, seconds = as_pairs([inputs] if single else inputs)
         call = self._call(request, None)

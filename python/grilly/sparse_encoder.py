@@ -146,19 +146,11 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             (600,)
         """
         wanted = SparseRequest(
-            prompt_name=prompt_name,
-            prompt=prompt,
-            batch_size=batch_size,
-            show_progress_bar=show_progress_bar,
-            convert_to_tensor=convert_to_tensor,
-            convert_to_sparse_tensor=convert_to_sparse_tensor,
-            save_to_cpu=save_to_cpu,
-            device=device,
-            max_active_dims=max_active_dims,
-            pool=pool,
-            chunk_size=chunk_size,
+            prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
+            convert_to_tensor=convert_to_tensor, convert_to_sparse_tensor=convert_to_sparse_tensor,
+            save_to_cpu=save_to_cpu, device=device, max_active_dims=max_active_dims, pool=pool, chunk_size=chunk_size,
             options=options,
-        )
+        )  # fmt: skip
         return self._sparse(inputs, wanted)
 
     @older_keywords("SparseEncoder.encode")

@@ -47,7 +47,8 @@ class TokenLimits(Vocabulary):
 
         Embeddings are computed without padding.
         """
-        return self._held.settings.padding_side or self._held.core.padding()[1]
+        _, side = self._held.core.padding()
+        return self._held.settings.padding_side or side
 
     @padding_side.setter
     def padding_side(self, value: str) -> None:

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use super::stages::{Source, Stage};
 use crate::dtype::DType;
@@ -99,14 +98,6 @@ impl Route {
     /// Maximum tokens of a text.
     pub(super) fn max_seq_length(&self) -> usize {
         self.max_seq_length.load(Relaxed)
-    }
-
-    pub(super) fn set_max_seq_length(&self, most: usize) {
-        self.max_seq_length.store(clamp_length(most, &self.spec), Relaxed);
-    }
-
-    pub(super) fn set_pooling_include_prompt(&self, include: bool) {
-        self.include_prompt.store(include, Relaxed);
     }
 
     /// Maximum tokens of a text of a task.

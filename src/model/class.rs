@@ -52,6 +52,21 @@ pub struct Class {
     pub in_float32: Option<&'static str>,
 }
 
+/// What most classes have in common.
+const USUAL: Class = Class {
+    name: "",
+    result: Feature::Sentence,
+    tasks: &[None],
+    refused: &[],
+    first: &[],
+    bare: |folder| Err(folder.other("without modules.json it is not known what a text becomes")),
+    check: |_, _, _| Ok(()),
+    reads_others: false,
+    prompts: &["query", "document"],
+    similarities: &OF_VECTORS,
+    settings: &[],
+    in_float32: None,
+};
 /// The functions that compare vectors.
 const OF_VECTORS: [&str; 4] = ["cosine", "dot", "euclidean", "manhattan"];
 
@@ -127,9 +142,4 @@ impl<'de> Deserialize<'de> for &'static Class {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         Class::named(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
-}
-
-/// Whether a module gives the vector of a text.
-fn gives_sentence(head: &Head) -> bool {
-    matches!(head, Head::Pooling { .. } | Head::SpladePooling(_) | Head::Dense { gives: Feature::Sentence, .. })
 }

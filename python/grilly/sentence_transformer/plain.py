@@ -180,21 +180,11 @@ class SentenceTransformer(Model):
             (2, 384)
         """
         wanted = Wanted(
-            prompt_name=prompt_name,
-            prompt=prompt,
-            batch_size=batch_size,
-            show_progress_bar=show_progress_bar,
-            output_value=output_value,
-            precision=precision,
-            convert_to_numpy=convert_to_numpy,
-            convert_to_tensor=convert_to_tensor,
-            device=device,
-            normalize_embeddings=normalize_embeddings,
-            truncate_dim=truncate_dim,
-            pool=pool,
-            chunk_size=chunk_size,
-            options=options,
-        )
+            prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
+            output_value=output_value, precision=precision, convert_to_numpy=convert_to_numpy,
+            convert_to_tensor=convert_to_tensor, device=device, normalize_embeddings=normalize_embeddings,
+            truncate_dim=truncate_dim, pool=pool, chunk_size=chunk_size, options=options,
+        )  # fmt: skip
         return self._encode(inputs, wanted)
 
     @older_keywords("SentenceTransformer.encode")

@@ -197,12 +197,14 @@ class Properties(Loaded):
     @property
     def device_name(self) -> str:
         """Name of the device that batches run on."""
-        return self._core.device[0]
+        name, _ = self._core.device
+        return name
 
     @property
     def device_reason(self) -> str:
         """Why batches run on that device, in one sentence."""
-        return self._core.device[1]
+        _, reason = self._core.device
+        return reason
 
     @property
     def plan(self) -> str:

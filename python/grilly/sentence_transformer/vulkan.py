@@ -133,30 +133,16 @@ class VulkanSentenceTransformer(Model):
         if tokenizer_kwargs is not None and processor_kwargs is not None:
             raise InvalidArgumentError("both processor_kwargs and tokenizer_kwargs are given; they are one argument")
         given = SentenceArguments(
-            model_name if model_name_or_path is None else model_name_or_path,
-            modules=modules,
-            device=check_device(device, devices),
-            prompts=prompts,
-            default_prompt_name=default_prompt_name,
-            cache_folder=cache_folder,
-            trust_remote_code=trust_remote_code,
-            revision=revision,
-            local_files_only=local_files_only,
-            token=token,
-            use_auth_token=use_auth_token,
-            model_kwargs=model_kwargs,
+            model_name if model_name_or_path is None else model_name_or_path, modules=modules,
+            device=check_device(device, devices), prompts=prompts, default_prompt_name=default_prompt_name,
+            cache_folder=cache_folder, trust_remote_code=trust_remote_code, revision=revision,
+            local_files_only=local_files_only, token=token, use_auth_token=use_auth_token, model_kwargs=model_kwargs,
             processor_kwargs=processor_kwargs if tokenizer_kwargs is None else tokenizer_kwargs,
-            config_kwargs=config_kwargs,
-            model_card_data=model_card_data,
-            backend=backend,
-            similarity_fn_name=similarity_fn_name,
-            truncate_dim=truncate_dim,
-            dtype=dtype,
-            max_seq_length=max_seq_length,
-            num_threads=num_threads,
-            memory_limit=memory_limit,
+            config_kwargs=config_kwargs, model_card_data=model_card_data, backend=backend,
+            similarity_fn_name=similarity_fn_name, truncate_dim=truncate_dim, dtype=dtype,
+            max_seq_length=max_seq_length, num_threads=num_threads, memory_limit=memory_limit,
             float32_products=float32_products,
-        )
+        )  # fmt: skip
         self._load(given)
 
     @overload
@@ -238,21 +224,11 @@ class VulkanSentenceTransformer(Model):
             True
         """
         wanted = Wanted(
-            prompt_name=prompt_name,
-            prompt=prompt,
-            batch_size=batch_size,
-            show_progress_bar=show_progress_bar,
-            output_value=output_value,
-            precision=precision,
-            convert_to_numpy=convert_to_numpy,
-            convert_to_tensor=convert_to_tensor,
-            device=device,
-            normalize_embeddings=normalize_embeddings,
-            truncate_dim=truncate_dim,
-            pool=pool,
-            chunk_size=chunk_size,
-            options=options,
-        )
+            prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
+            output_value=output_value, precision=precision, convert_to_numpy=convert_to_numpy,
+            convert_to_tensor=convert_to_tensor, device=device, normalize_embeddings=normalize_embeddings,
+            truncate_dim=truncate_dim, pool=pool, chunk_size=chunk_size, options=options,
+        )  # fmt: skip
         return self._encode(texts, wanted)
 
     @arguments_of(encode)

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::model::fields::{Fields, unsupported};
-use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, PositionRows, Positions, Product, Table};
+use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, PositionRows, Positions, Product, Table};
 use crate::ops::ActivationKind;
 
 // Far above any existing model, and low enough that no product of sizes overflows.
@@ -59,19 +59,11 @@ pub(super) fn read<'a>(
     let hidden = fields.size(keys.hidden, 1..=MOST_COLUMNS);
     let layers = fields.size(keys.layers, 1..=MOST_LAYERS);
     let heads = fields.size(keys.heads, 1..=MOST_COLUMNS);
+    let words = table("word", fields.size("vocab_size", 1..=MOST_ROWS));
     let mut spec = EncoderSpec {
-        hidden,
-        embedding: hidden,
         heads,
         kv_heads: heads,
         head_dim: hidden / heads,
-        score_scale: None,
-        score_cap: 0.0,
-        words: table("word", fields.size("vocab_size", 1..=MOST_ROWS)),
-        word_scale: 1.0,
-        word_scale_rounded: false,
-        residual_scale: 1.0,
-        token_types: None,
         positions: Positions::Learned {
             table: table(
                 "position",
@@ -83,31 +75,15 @@ pub(super) fn read<'a>(
             ),
             rows: PositionRows::Counted,
         },
-        rotary: Vec::new(),
-        norm: NormKind::Layer,
         norm_eps: keys.norm_eps.map_or(1e-12, |(key, default)| fields.number_or(key, default, 0.0..=1.0)) as f32,
         intermediate: match keys.expansion {
             None => fields.size(keys.intermediate, 1..=MOST_COLUMNS),
             Some(times) => fields.optional_size(keys.intermediate, 1..=MOST_COLUMNS).unwrap_or(times * hidden),
         },
-        activation: ActivationKind::GeluErf,
-        activation_squared: false,
-        gated: false,
         embedding_norm: Some("embeddings.LayerNorm".into()),
-        embedding_projection: None,
-        relative_biases: None,
-        distances: None,
-        slopes: Vec::new(),
         causal: fields.flag_or("is_decoder", false),
-        dropout: 0.0,
-        parallel: false,
-        own_norms: false,
-        integers: false,
-        beyond_float16: false,
-        final_norm: None,
-        adapters: None,
         layers: (0..layers).map(layer).collect(),
-        decoder: None,
+        ..EncoderSpec::of_table(words, hidden)
     };
     let (activation_key, activation_default) = keys.activation;
     let activation_name = fields.text(activation_key).unwrap_or(activation_default);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Bare, Class, OF_VECTORS, Setting};
+use super::{Bare, Chosen, Class, Setting, USUAL};
 use crate::Result;
 use crate::model::fields::unsupported;
 use crate::model::heads::{Feature, Head, WORDS_AS_SCORES};
@@ -13,19 +13,18 @@ pub(super) static CLASS: Class = Class {
     result: Feature::Scores,
     tasks: &[None, Some(Task::Scores)],
     refused: &[("text-generation", WORDS_AS_SCORES)],
-    first: &[],
     bare,
     check,
     // The reference, too, reads a checkpoint of another class as a bare one with a head.
     reads_others: true,
     prompts: &[],
-    similarities: &OF_VECTORS,
     settings: &[("activation_fn", Setting::Text), ("keep_in_fp32_modules", Setting::Texts)],
     in_float32: Some("keep_in_fp32_modules"),
+    ..USUAL
 };
 
 /// The head of the checkpoint.
-fn bare(folder: &Bare<'_>) -> Result<(Option<Task>, Vec<Head>)> {
+fn bare(folder: &Bare<'_>) -> Result<Chosen> {
     if folder.classes().next().is_some_and(|class| class.ends_with("ForCausalLM")) {
         return Err(folder.other(WORDS_AS_SCORES));
     }

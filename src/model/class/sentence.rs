@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Bare, Class, OF_VECTORS, Setting, gives_sentence};
+use super::{Bare, Chosen, Class, Setting, USUAL};
 use crate::Result;
 use crate::model::fields::unsupported;
 use crate::model::heads::{Feature, First, Head};
@@ -13,21 +13,15 @@ use crate::ops::PoolMode;
 
 pub(super) static CLASS: Class = Class {
     name: "SentenceTransformer",
-    result: Feature::Sentence,
-    tasks: &[None],
-    refused: &[],
     first: &[("StaticEmbedding", First::StaticEmbedding, None)],
     bare,
     check,
-    reads_others: false,
-    prompts: &["query", "document"],
-    similarities: &OF_VECTORS,
     settings: &[("truncate_dim", Setting::Size)],
-    in_float32: None,
+    ..USUAL
 };
 
 /// Pooling of the last token after a causal language model, otherwise of the mean.
-fn bare(folder: &Bare<'_>) -> Result<(Option<Task>, Vec<Head>)> {
+fn bare(folder: &Bare<'_>) -> Result<Chosen> {
     let first = folder.config.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
     let causal = folder.config.get("is_causal") != Some(&Value::Bool(false))
         && first.is_some_and(|class| class.ends_with("ForCausalLM"));
@@ -36,7 +30,10 @@ fn bare(folder: &Bare<'_>) -> Result<(Option<Task>, Vec<Head>)> {
 }
 
 fn check(path: &Path, _: Option<Task>, heads: &[Head]) -> Result<()> {
-    match heads.iter().any(gives_sentence) {
+    let gives = |head: &Head| {
+        matches!(head, Head::Pooling { .. } | Head::SpladePooling(_) | Head::Dense { gives: Feature::Sentence, .. })
+    };
+    match heads.iter().any(gives) {
         true => Ok(()),
         false => Err(unsupported(path, "no Pooling module", "a text needs one vector")),
     }

@@ -2,30 +2,25 @@
 
 use std::path::Path;
 
-use super::{Bare, Class, OF_VECTORS, Setting};
+use super::{Bare, Chosen, Class, Setting, USUAL};
 use crate::Result;
 use crate::model::fields::unsupported;
-use crate::model::heads::{Feature, First, Head, SpladePooling};
+use crate::model::heads::{First, Head, SpladePooling};
 use crate::model::task_head::Task;
 use crate::ops::PoolMode;
 
 pub(super) static CLASS: Class = Class {
     name: "SparseEncoder",
-    result: Feature::Sentence,
     tasks: &[None, Some(Task::Words)],
-    refused: &[],
     first: &[("MLMTransformer", First::Transformer, Some(Task::Words))],
     bare,
     check,
-    reads_others: false,
-    prompts: &["query", "document"],
-    similarities: &OF_VECTORS,
     settings: &[("max_active_dims", Setting::Size)],
-    in_float32: None,
+    ..USUAL
 };
 
 /// The head for words of the checkpoint, and SPLADE's pooling.
-fn bare(folder: &Bare<'_>) -> Result<(Option<Task>, Vec<Head>)> {
+fn bare(folder: &Bare<'_>) -> Result<Chosen> {
     if !folder.classes().any(|class| class.ends_with("ForMaskedLM")) {
         return Err(folder.other("without modules.json a ...ForMaskedLM is expected there"));
     }
