@@ -23,7 +23,7 @@ pub(super) static CLASS: Class = Class {
 /// Pooling of the last token after a causal language model, otherwise of the mean.
 fn bare(folder: &Bare<'_>) -> Result<Chosen> {
     let first = folder.config.get("architectures").and_then(|list| list.get(0)).and_then(Value::as_str);
-    let causal = folder.config.get("is_causal") != Some(&Value::Bool(false))
+    let causal = !matches!(folder.config.get("is_causal"), Some(Value::Null | Value::Bool(false)))
         && first.is_some_and(|class| class.ends_with("ForCausalLM"));
     let mode = if causal { PoolMode::LastToken } else { PoolMode::Mean };
     Ok((None, vec![Head::Pooling { modes: vec![mode], include_prompt: true }]))

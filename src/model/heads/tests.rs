@@ -69,6 +69,7 @@ fn a_bare_causal_language_model_pools_its_last_token() {
     for (config, mode) in [
         (json!({"architectures": ["AnyForCausalLM"]}), PoolMode::LastToken),
         (json!({"architectures": ["AnyForCausalLM"], "is_causal": false}), PoolMode::Mean),
+        (json!({"architectures": ["AnyForCausalLM"], "is_causal": null}), PoolMode::Mean),
         (json!({"architectures": ["AnyModel", "AnyForCausalLM"]}), PoolMode::Mean),
     ] {
         let folder = tempfile::tempdir().unwrap();
