@@ -8,6 +8,8 @@ mod capabilities;
 mod emit;
 #[path = "../src/backend/vulkan/interface.rs"]
 mod interface;
+#[path = "../build/kinds.rs"]
+mod kinds;
 #[path = "../build/manifest.rs"]
 mod manifest;
 
@@ -109,6 +111,22 @@ fn the_shaders_of_the_crate_are_read() {
     assert!(kernels.iter().any(|k| k.name == "layer-norm"));
     assert!(kernels.windows(2).all(|pair| pair[0].name < pair[1].name), "sorted");
     assert!(kernels.iter().all(|k| !k.file.components().any(|part| part.as_os_str() == "include")));
+}
+
+#[test]
+fn the_numbers_of_an_enum_become_macros() {
+    let source =
+        |members: &str| format!("//! A file.\n#[repr(u32)]\npub enum PoolMode {{\n{members}}}\n\nconst A: u32 = 5;\n");
+    let numbers = |members: &str| kinds::numbers("a.rs", &source(members));
+    let found = numbers("    /// The first, or `x = 3,`.\n    #[default]\n    Cls = 0,\n    MeanSqrtLength = 30,\n");
+    assert_eq!(found.unwrap(), "#define POOL_CLS 0u\n#define POOL_MEAN_SQRT_LENGTH 30u\n");
+    assert_eq!(numbers("    Cls,\n").unwrap_err(), "a.rs: error: no number in \"Cls,\"");
+    assert_eq!(kinds::numbers("a.rs", "pub enum A {\n}\n").unwrap_err(), "a.rs: error: no enum with #[repr(u32)]");
+    for file in kinds::SOURCES {
+        let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        assert!(kinds::numbers(file, &source).unwrap().lines().count() > 1, "{file}");
+        assert_eq!(source.matches("#[repr(u32)]").count(), 1, "{file}: one enum a file");
+    }
 }
 
 fn interface() -> Interface {

@@ -162,7 +162,7 @@ void main() {
 #ifdef FOLDED
             sum[i][j] = sum[i][j] * r[i];
 #endif
-            if (ACTIVATION != 0u) {
+            if (ACTIVATION != ACTIVATION_IDENTITY) {
                 [[unroll]] for (uint e = 0u; e < sum[i][j].length(); e++) {
                     sum[i][j][e] = activate_half(sum[i][j][e]);
                 }

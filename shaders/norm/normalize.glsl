@@ -5,12 +5,12 @@
 // tree.
 // Assumes: LANES is a power of two up to 256; with VECTOR, columns are a multiple of 4.
 #include "counts.glsl"
+#include "kinds.glsl"
 #include "numbers.glsl"
 #include "row-sum.glsl"
 #include "stored.glsl"
 
 layout(constant_id = 1) const bool VECTOR = false;
-// As `Floor`: 0 max, 1 add.
 layout(constant_id = 2) const uint FLOOR = 0;
 // Columns, or groups of four, that a lane keeps in registers, 8 at most; 0 where rows are too long and are read twice.
 layout(constant_id = 3) const uint HELD = 0;
@@ -41,7 +41,7 @@ void store(uint start, uint unit, vec4 value) {
 
 float divisor(vec4 squares) {
     float norm = sqrt(row_sum((squares.x + squares.y) + (squares.z + squares.w)));
-    return FLOOR == 0u ? nan_max(norm, push.eps) : norm + push.eps;
+    return FLOOR == FLOOR_MAX ? nan_max(norm, push.eps) : norm + push.eps;
 }
 
 // Must be called by every invocation of the workgroup.
