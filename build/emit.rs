@@ -46,8 +46,8 @@ pub fn all<T>(results: impl Iterator<Item = Result<T, String>>) -> Result<Vec<T>
 }
 
 /// The texts of the included files, by name, since users' shaders may include them, too.
-pub fn includes(files: &BTreeMap<String, String>) -> String {
-    let files: Vec<_> = files.iter().collect();
+pub fn includes(files: &BTreeMap<String, (String, String)>) -> String {
+    let files: Vec<_> = files.iter().map(|(name, (_, text))| (name, text)).collect();
     format!("/// Name and text of each included file.\npub static INCLUDES: &[(&str, &str)] = &{files:?};\n")
 }
 

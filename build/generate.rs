@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use glsl::Request;
 use lzma_rust2::{LzmaOptions, LzmaWriter};
 
-/// The texts of the included files, by name.
-type Includes = BTreeMap<String, String>;
+/// Path and text of each included file, by name.
+type Includes = BTreeMap<String, (String, String)>;
 
 /// The most bytes of a module of `shaders/elementwise`: functions are inlined, so that each call of a long one counts.
 const LONGEST_ELEMENTWISE: usize = 60_000;
@@ -42,7 +42,7 @@ pub fn generate(out: &Path) -> Result<String, String> {
     println!("cargo::rerun-if-changed=src/backend/vulkan/capabilities.rs");
     let features: Vec<&str> = capabilities::Feature::ALL.iter().map(|f| f.name()).collect();
     let kernels = manifest::read(shaders, &features)?;
-    let includes = includes(&shaders.join("include"))?;
+    let includes = includes(shaders)?;
     // Threads take the next kernel until none is left; results are in the order of the kernels.
     let next = AtomicUsize::new(0);
     let done: Vec<_> = kernels.iter().map(|kernel| (kernel, OnceLock::new())).collect();
@@ -99,19 +99,20 @@ fn build(kernel: &manifest::Kernel, includes: &Includes) -> Result<emit::Kernel,
 }
 
 fn include(includes: &Includes, requested: &str, from: &str) -> glsl::Included {
-    let missing = || format!("{from}: cannot find {requested:?} in shaders/include");
-    let text = includes.get(requested).ok_or_else(missing)?;
-    Ok((format!("shaders/include/{requested}"), text.clone()))
+    let found = includes.get(requested).ok_or_else(|| format!("{from}: no file {requested:?} is included anywhere"))?;
+    Ok(found.clone())
 }
 
-/// The files in `folder`, and the numbers of enums as `kinds.glsl`.
-fn includes(folder: &Path) -> Result<Includes, String> {
-    let fail = |e: std::io::Error| format!("{}: error: {e}", folder.display());
+/// The files of `shaders/include`, by path, the parts of kernels beside them, by name, and the numbers of enums as `kinds.glsl`.
+fn includes(shaders: &Path) -> Result<Includes, String> {
     let mut found = Includes::new();
-    for entry in std::fs::read_dir(folder).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let text = std::fs::read_to_string(entry.path()).map_err(fail)?;
-        found.insert(entry.file_name().to_string_lossy().into_owned(), text);
+    for path in manifest::files(shaders)? {
+        let included = path.strip_prefix(shaders.join("include")).ok();
+        let part = manifest::is_part(&path).then(|| path.file_name().unwrap_or_default().as_ref());
+        if let Some(name) = included.or(part) {
+            let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: error: {e}", path.display()))?;
+            found.insert(name.display().to_string(), (path.display().to_string(), text));
+        }
     }
     let mut numbers = "// The numbers of the enums that shaders switch over.\n".to_owned();
     for file in kinds::SOURCES {
@@ -119,6 +120,6 @@ fn includes(folder: &Path) -> Result<Includes, String> {
         let source = std::fs::read_to_string(file).map_err(|e| format!("{file}: error: {e}"))?;
         numbers += &kinds::numbers(file, &source)?;
     }
-    found.insert("kinds.glsl".into(), numbers);
+    found.insert("kinds.glsl".into(), ("kinds.glsl".into(), numbers));
     Ok(found)
 }

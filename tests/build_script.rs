@@ -114,6 +114,29 @@ fn the_shaders_of_the_crate_are_read() {
 }
 
 #[test]
+fn every_included_file_has_a_kernel_beside_it_or_a_line_of_the_page_on_shaders() {
+    let shaders = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders"));
+    let page = std::fs::read_to_string(shaders.join("README.md")).unwrap();
+    let (mut names, mut parts) = (Vec::new(), 0);
+    for path in manifest::files(shaders).unwrap() {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if manifest::is_part(&path) {
+            let (kernel, _) = name.split_once('.').unwrap();
+            assert!(path.with_file_name(format!("{kernel}.glsl")).exists(), "{name} is a part of no kernel");
+            parts += 1;
+        } else if path.starts_with(shaders.join("include")) {
+            assert!(page.contains(&format!("\n| `{name}` | ")), "shaders/README.md has no line for {name}");
+            names.push(name.to_owned());
+        }
+    }
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all, "users' shaders may name a file without its folder");
+    assert!(parts > 5 && all > 40, "{parts} parts, {all} files");
+}
+
+#[test]
 fn the_numbers_of_an_enum_become_macros() {
     let source =
         |members: &str| format!("//! A file.\n#[repr(u32)]\npub enum PoolMode {{\n{members}}}\n\nconst A: u32 = 5;\n");

@@ -3,7 +3,7 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
-#include "gated-halves.glsl"
+#include "elementwise/gated-halves.glsl"
 
 INPUT(1, g, vec4)
 INPUT(2, x, vec4)

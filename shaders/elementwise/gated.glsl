@@ -4,7 +4,7 @@
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 //# stored = ["float32", "float16", "bfloat16"]
-#include "gated-halves.glsl"
+#include "elementwise/gated-halves.glsl"
 
 INPUT(1, x, QUAD)
 OUTPUT(2, y, QUAD)

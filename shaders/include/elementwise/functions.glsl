@@ -1,6 +1,6 @@
 // Every nonlinearity of `ActivationKind` with its parameters, and its derivative. `kind` is a specialization constant.
-#include "activate.glsl"
-#include "angles.glsl"
+#include "elementwise/activate.glsl"
+#include "numbers/angles.glsl"
 
 float value(uint kind, float x, float a, float b) {
     switch (kind) {
