@@ -1,7 +1,7 @@
 //! Generates Rust from interfaces: one module per kernel, with structs whose fields have the shader's names.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::path::Path;
 
 use super::capabilities::Feature;
 use super::interface::{Constant, Interface, PushMember, Scalar};
@@ -48,19 +48,10 @@ pub fn all<T>(results: impl Iterator<Item = Result<T, String>>) -> Result<Vec<T>
     if errors.is_empty() { Ok(found) } else { Err(errors) }
 }
 
-/// The texts of the files in `shaders/include`, by name, since users' shaders may include them, too.
-pub fn includes(folder: &Path) -> Result<String, String> {
-    let fail = |e: std::io::Error| format!("{}: error: {e}", folder.display());
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let text = std::fs::read_to_string(entry.path()).map_err(fail)?;
-        files.push((entry.file_name().to_string_lossy().into_owned(), text));
-    }
-    files.sort();
-    Ok(format!(
-        "/// Name and text of each file of `shaders/include`.\npub static INCLUDES: &[(&str, &str)] = &{files:?};\n"
-    ))
+/// The texts of the included files, by name, since users' shaders may include them, too.
+pub fn includes(files: &BTreeMap<String, (String, String)>) -> String {
+    let files: Vec<_> = files.iter().map(|(name, (_, text))| (name, text)).collect();
+    format!("/// Name and text of each included file.\npub static INCLUDES: &[(&str, &str)] = &{files:?};\n")
 }
 
 /// Checks that the variants' interfaces differ only in constants and sizes; returns all constants set by callers.

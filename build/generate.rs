@@ -2,6 +2,7 @@
 //! modules.
 
 mod emit;
+mod kinds;
 mod manifest;
 mod sources;
 
@@ -19,6 +20,7 @@ mod spirv_tools;
 #[path = "../src/backend/vulkan/capabilities.rs"]
 mod capabilities;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -26,6 +28,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use glsl::Request;
 use lzma_rust2::{LzmaOptions, LzmaWriter};
+
+/// Path and text of each included file, by name.
+type Includes = BTreeMap<String, (String, String)>;
+
+/// The most bytes of a module of `shaders/elementwise`: functions are inlined, so that each call of a long one counts.
+const LONGEST_ELEMENTWISE: usize = 60_000;
 
 /// Writes the modules and returns the text of `kernels.rs`, or the faults of all shaders, one per line, as
 /// `file:line: error: what`.
@@ -35,12 +43,13 @@ pub fn generate(out: &Path) -> Result<String, String> {
     println!("cargo::rerun-if-changed=src/backend/vulkan/capabilities.rs");
     let features: Vec<&str> = capabilities::Feature::ALL.iter().map(|f| f.name()).collect();
     let kernels = manifest::read(shaders, &features)?;
+    let includes = includes(shaders)?;
     // Threads take the next kernel until none is left; results are in the order of the kernels.
     let next = AtomicUsize::new(0);
     let done: Vec<_> = kernels.iter().map(|kernel| (kernel, OnceLock::new())).collect();
     let work = || {
         while let Some((kernel, result)) = done.get(next.fetch_add(1, Relaxed)) {
-            result.get_or_init(|| build(kernel, shaders));
+            result.get_or_init(|| build(kernel, &includes));
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(kernels.len());
@@ -52,8 +61,7 @@ pub fn generate(out: &Path) -> Result<String, String> {
         modules.extend(&variant.spirv);
     }
     std::fs::write(out.join("modules.lzma"), packed(&modules).expect("memory takes it")).expect("OUT_DIR is writable");
-    let includes = shaders.join("include");
-    Ok(emit::emit(&built, &sources::sources(&includes)?)? + &emit::includes(&includes)?)
+    Ok(emit::emit(&built, &sources::sources(&includes)?)? + &emit::includes(&includes))
 }
 
 /// All modules as LZMA with a dictionary that holds them whole.
@@ -68,7 +76,7 @@ fn packed(modules: &[u32]) -> std::io::Result<Vec<u8>> {
 
 /// Compiles every variant twice: the module that the device runs, and unoptimised for its interface, with every binding,
 /// push constant and specialization constant under its name, used or not.
-fn build(kernel: &manifest::Kernel, shaders: &Path) -> Result<emit::Kernel, String> {
+fn build(kernel: &manifest::Kernel, includes: &Includes) -> Result<emit::Kernel, String> {
     let file = kernel.file.display().to_string();
     let text = std::fs::read_to_string(&kernel.file).map_err(|e| format!("{file}: error: {e}"))?;
     let mut variants = Vec::new();
@@ -76,11 +84,15 @@ fn build(kernel: &manifest::Kernel, shaders: &Path) -> Result<emit::Kernel, Stri
         let compile = |named| {
             let target = (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6);
             let request = Request { text: &text, file: &file, defines: &row.defines, target, named, strict: true };
-            request.compile(|requested, from, _| include(shaders, requested, from)).map(|(words, _)| words)
+            request.compile(|requested, from, _| include(includes, requested, from)).map(|(words, _)| words)
         };
         let (spirv, named) = (compile(false)?, compile(true)?);
         let at = |fault: String| format!("{file}: error: variant {}: {fault}", row.name);
         spirv_tools::validate(&spirv).map_err(at)?;
+        let bytes = 4 * spirv.len();
+        if kernel.file.starts_with("shaders/elementwise") && bytes > LONGEST_ELEMENTWISE {
+            return Err(at(format!("{bytes} bytes of SPIR-V, at most {LONGEST_ELEMENTWISE} in this folder")));
+        }
         let interface = reflect::reflect(&named, reflect::Names::Required).map_err(at)?;
         variants.push(emit::Variant { row: row.clone(), spirv, first: 0, interface });
     }
@@ -88,8 +100,28 @@ fn build(kernel: &manifest::Kernel, shaders: &Path) -> Result<emit::Kernel, Stri
     Ok(emit::Kernel { name, file, variants, made_of })
 }
 
-fn include(shaders: &Path, requested: &str, from: &str) -> glsl::Included {
-    let path = shaders.join("include").join(requested);
-    let content = std::fs::read_to_string(&path).map_err(|e| format!("{from}: cannot read {}: {e}", path.display()))?;
-    Ok((path.display().to_string(), content))
+fn include(includes: &Includes, requested: &str, from: &str) -> glsl::Included {
+    let found = includes.get(requested).ok_or_else(|| format!("{from}: no file {requested:?} is included anywhere"))?;
+    Ok(found.clone())
+}
+
+/// The files of `shaders/include`, by path, the parts of kernels beside them, by name, and the numbers of enums as `kinds.glsl`.
+fn includes(shaders: &Path) -> Result<Includes, String> {
+    let mut found = Includes::new();
+    for path in manifest::files(shaders)? {
+        let included = path.strip_prefix(shaders.join("include")).ok();
+        let part = manifest::is_part(&path).then(|| path.file_name().unwrap_or_default().as_ref());
+        if let Some(name) = included.or(part) {
+            let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: error: {e}", path.display()))?;
+            found.insert(name.display().to_string(), (path.display().to_string(), text));
+        }
+    }
+    let mut numbers = "// The numbers of the enums that shaders switch over.\n".to_owned();
+    for file in kinds::SOURCES {
+        println!("cargo::rerun-if-changed={file}");
+        let source = std::fs::read_to_string(file).map_err(|e| format!("{file}: error: {e}"))?;
+        numbers += &kinds::numbers(file, &source)?;
+    }
+    found.insert("kinds.glsl".into(), ("kinds.glsl".into(), numbers));
+    Ok(found)
 }

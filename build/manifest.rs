@@ -78,7 +78,8 @@ struct Build {
 /// Reads all kernels under `folder`, sorted by name. `features` are the valid names in `needs`.
 pub fn read(folder: &Path, features: &[&str]) -> Result<Vec<Kernel>, String> {
     let mut kernels = Vec::new();
-    for path in shaders(folder)? {
+    let is_kernel = |path: &PathBuf| !path.starts_with(folder.join("include")) && !is_part(path);
+    for path in files(folder)?.into_iter().filter(is_kernel) {
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         kernels.extend(parse(&text, &path, features)?);
     }
@@ -149,17 +150,19 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
     Ok(Kernel { name: kernel, file: path.into(), variants, made_of: row.made_of })
 }
 
-/// All shader files of `folder` except includes.
-fn shaders(folder: &Path) -> Result<Vec<PathBuf>, String> {
+/// Whether a file is a part of the kernel beside it: `attention.masks.glsl`.
+pub fn is_part(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| stem.to_string_lossy().contains('.'))
+}
+
+/// All GLSL files in `folder` and its folders.
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
-        if path.ends_with("include") {
-            continue;
-        }
         if path.is_dir() {
-            found.extend(shaders(&path)?);
+            found.extend(files(&path)?);
         } else if path.extension().is_some_and(|e| e == "glsl") {
             found.push(path);
         }

@@ -2,7 +2,6 @@
 //! the include that declares them; of those that a few kernels name in their manifests, from the kernels.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::emit::{Kernel, constants, rust};
 use super::interface::Scalar;
@@ -20,17 +19,16 @@ pub struct Source {
 const SOURCES: [(&str, &str, &str); 3] = [
     ("elementwise::Elements", "elements.glsl", "ELEMENT_MEMBERS"),
     ("rows::Rows", "counts.glsl", "ROW_MEMBERS"),
-    ("rows::Held", "held-rows.glsl", ""),
+    ("rows::Held", "rows/held-rows.glsl", ""),
 ];
 
-/// [`SOURCES`] with the members that the includes in `folder` declare.
-pub fn sources(folder: &Path) -> Result<Vec<Source>, String> {
+/// [`SOURCES`] with the members that the includes declare, whose path and text stand by name.
+pub fn sources(includes: &BTreeMap<String, (String, String)>) -> Result<Vec<Source>, String> {
     let mut listed: BTreeMap<String, Vec<String>> = BTreeMap::new();
     // Lists are read before those that contain them.
     for (_, include, _) in SOURCES.iter().rev() {
-        let path = folder.join(include);
-        let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: error: {e}", path.display()))?;
-        declared(&text, &mut listed);
+        let (_, text) = includes.get(*include).ok_or(format!("nothing is included as {include}"))?;
+        declared(text, &mut listed);
     }
     let source = |(path, include, list): &(&'static str, &str, &str)| {
         let members = listed.get(*list).filter(|members| !members.is_empty());

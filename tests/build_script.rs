@@ -8,6 +8,8 @@ mod capabilities;
 mod emit;
 #[path = "../src/backend/vulkan/interface.rs"]
 mod interface;
+#[path = "../build/kinds.rs"]
+mod kinds;
 #[path = "../build/manifest.rs"]
 mod manifest;
 #[path = "../build/sources.rs"]
@@ -113,6 +115,45 @@ fn the_shaders_of_the_crate_are_read() {
     assert!(kernels.iter().all(|k| !k.file.components().any(|part| part.as_os_str() == "include")));
 }
 
+#[test]
+fn every_included_file_has_a_kernel_beside_it_or_a_line_of_the_page_on_shaders() {
+    let shaders = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders"));
+    let page = std::fs::read_to_string(shaders.join("README.md")).unwrap();
+    let (mut names, mut parts) = (Vec::new(), 0);
+    for path in manifest::files(shaders).unwrap() {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if manifest::is_part(&path) {
+            let (kernel, _) = name.split_once('.').unwrap();
+            assert!(path.with_file_name(format!("{kernel}.glsl")).exists(), "{name} is a part of no kernel");
+            parts += 1;
+        } else if path.starts_with(shaders.join("include")) {
+            assert!(page.contains(&format!("\n| `{name}` | ")), "shaders/README.md has no line for {name}");
+            names.push(name.to_owned());
+        }
+    }
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all, "users' shaders may name a file without its folder");
+    assert!(parts > 5 && all > 40, "{parts} parts, {all} files");
+}
+
+#[test]
+fn the_numbers_of_an_enum_become_macros() {
+    let source =
+        |members: &str| format!("//! A file.\n#[repr(u32)]\npub enum PoolMode {{\n{members}}}\n\nconst A: u32 = 5;\n");
+    let numbers = |members: &str| kinds::numbers("a.rs", &source(members));
+    let found = numbers("    /// The first, or `x = 3,`.\n    #[default]\n    Cls = 0,\n    MeanSqrtLength = 30,\n");
+    assert_eq!(found.unwrap(), "#define POOL_CLS 0u\n#define POOL_MEAN_SQRT_LENGTH 30u\n");
+    assert_eq!(numbers("    Cls,\n").unwrap_err(), "a.rs: error: no number in \"Cls,\"");
+    assert_eq!(kinds::numbers("a.rs", "pub enum A {\n}\n").unwrap_err(), "a.rs: error: no enum with #[repr(u32)]");
+    for file in kinds::SOURCES {
+        let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        assert!(kinds::numbers(file, &source).unwrap().lines().count() > 1, "{file}");
+        assert_eq!(source.matches("#[repr(u32)]").count(), 1, "{file}: one enum a file");
+    }
+}
+
 fn interface() -> Interface {
     let binding = |name: &str, index, access| Binding { name: name.into(), index, access };
     Interface {
@@ -137,7 +178,10 @@ fn kernel(interfaces: Vec<Interface>) -> emit::Kernel {
 }
 
 fn emit(kernels: &[emit::Kernel]) -> Result<String, String> {
-    emit::emit(kernels, &sources::sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/include")))?)
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/include"));
+    let file = |name: &str| (name.to_owned(), (name.to_owned(), std::fs::read_to_string(folder.join(name)).unwrap()));
+    let includes = ["counts.glsl", "elements.glsl", "rows/held-rows.glsl"].map(file).into();
+    emit::emit(kernels, &sources::sources(&includes)?)
 }
 
 #[test]

@@ -25,17 +25,17 @@ const uint EXPONENT = 0x7f80u;
 #else
 const uint EXPONENT = 0x7c00u;
 #endif
-#include "cooperative-matrix.glsl"
+#include "matrix/cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
-#include "matrix-quads.glsl"
-#include "attention-backward-places.glsl"
+#include "matrix/matrix-quads.glsl"
+#include "attention/attention-backward-places.glsl"
 
 layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
 layout(constant_id = 1) const bool CAUSAL = false;
-#include "attention-backward-matrix-interface.glsl"
-#include "attention-backward-matrix-blocks.glsl"
+#include "attention-backward-matrix.interface.glsl"
+#include "attention-backward-matrix.blocks.glsl"
 
 #ifdef KEYS
 // Adds to dk and dv what the tile's keys from `row` to before `to` get from the queries of their text.

@@ -8,7 +8,7 @@
 //#
 //# [builds]
 //# attention-backward-key-rows = { define = "KEYS", stored = ["float32"] }
-#include "attention-backward-places.glsl"
+#include "attention/attention-backward-places.glsl"
 #include "counts.glsl"
 #include "stored.glsl"
 

@@ -37,7 +37,7 @@ const uint EXPONENT = 0x7f80u;
 #else
 const uint EXPONENT = 0x7c00u;
 #endif
-#include "cooperative-matrix.glsl"
+#include "matrix/cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
@@ -64,9 +64,9 @@ layout(std430, binding = 3) readonly buffer V { uvec4 v[]; };
 layout(std430, binding = 7) writeonly buffer Y { uvec4 y[]; };
 
 const uint TILE = 16u * SUBGROUPS;
-#include "attention-push.glsl"
-#include "attention-sight.glsl"
-#include "attention-tile.glsl"
+#include "attention/attention-push.glsl"
+#include "attention/attention-sight.glsl"
+#include "attention/attention-tile.glsl"
 
 const uint LANES = INVOCATIONS / SUBGROUPS;
 // Quads of a head, and of a row in shared memory, plus one so that rows start at different banks.
@@ -107,9 +107,9 @@ float changed(float product, uint key, uint row) {
 }
 
 #ifdef ROWS_IN_QUADS
-#include "attention-rows-in-quads.glsl"
+#include "attention-matrix.rows-in-quads.glsl"
 #else
-#include "attention-rows-shared.glsl"
+#include "attention-matrix.rows-shared.glsl"
 #endif
 
 // A quad with its NaN and infinite elements set to zero.

@@ -1,7 +1,7 @@
 #version 460
 // Computes: y[i, h] = sum_j softmax_j(cap(scale q[i, h] . k[j, g]) + bias[h, j - place(i)]) v[j, g], j over the keys of
 // i's text that i sees, g = h / group; cap(s) = SOFT_CAP tanh(s / SOFT_CAP), or s.
-// With DISTANCES what is scaled is q[i, h] . k[j, g] and the terms of attention-distances.glsl.
+// With DISTANCES what is scaled is q[i, h] . k[j, g] and the terms of attention.distances.glsl.
 // Grid: x = ceil(T / BLOCK_Q) tiles of packed tokens, which may include several texts; y = heads.
 // Reduction order: keys in blocks of BLOCK_KV from the text's first; d and, inside a block, j in order; sums of weights
 // by quarters. A block without visible keys for a query changes none of its bits.
@@ -24,13 +24,13 @@ ALIGNED_ROWS(VECTOR, 1);
 layout(constant_id = 5) const uint BLOCK_Q = 64;
 layout(constant_id = 6) const uint BLOCK_KV = 64;
 layout(constant_id = 7) const uint INVOCATIONS = 256;
-#include "attention-masks.glsl"
-#include "attention-interface.glsl"
-#include "attention-dropout.glsl"
-#include "attention-sight.glsl"
-#include "attention-blocks.glsl"
+#include "attention.masks.glsl"
+#include "attention.interface.glsl"
+#include "attention/attention-dropout.glsl"
+#include "attention/attention-sight.glsl"
+#include "attention.blocks.glsl"
 #ifdef DISTANCES
-#include "attention-distances.glsl"
+#include "attention.distances.glsl"
 #endif
 
 void main() {

@@ -8,7 +8,7 @@
 //# stored = ["float16"]
 //# optional = true
 //# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16"] }]
-#include "cooperative-matrix.glsl"
+#include "matrix/cooperative-matrix.glsl"
 
 layout(local_size_x = 32) in;
 layout(std430, binding = 0) writeonly buffer Y { uint y[]; };

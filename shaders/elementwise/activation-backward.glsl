@@ -5,7 +5,7 @@
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
 //# stored = ["float32", "float16", "bfloat16"]
 #include "elements.glsl"
-#include "functions.glsl"
+#include "elementwise/functions.glsl"
 #include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;

@@ -8,7 +8,7 @@
 //# [builds]
 //# bias-gelu = { define = "BIAS" }  # a fused operation
 #include "elements.glsl"
-#include "functions.glsl"
+#include "elementwise/functions.glsl"
 #include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;

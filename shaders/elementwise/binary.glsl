@@ -5,9 +5,9 @@
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; in 16 bits, b has a's last axis.
 //# stored = ["float32", "float16", "bfloat16"]
 #include "elements.glsl"
+#include "kinds.glsl"
 #include "stored.glsl"
 
-// As `BinaryKind`.
 layout(constant_id = 0) const uint KIND = 0;
 // Number of axes along which b is indexed, 0 where it has a's shape; axis 0 is the fastest.
 layout(constant_id = 1) const uint AXES = 0;
@@ -54,9 +54,9 @@ uint place_in_b(uint place) {
 
 vec4 combine(vec4 a, vec4 b) {
     switch (KIND) {
-        case 0u: return a + b;
-        case 1u: return a - b;
-        case 2u: return a * b;
+        case BINARY_ADD: return a + b;
+        case BINARY_SUBTRACT: return a - b;
+        case BINARY_MULTIPLY: return a * b;
         default: return a / b;
     }
 }

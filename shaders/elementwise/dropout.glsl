@@ -9,7 +9,7 @@
 //# [builds]
 //# dropout-keyed = { define = "KEYED" }
 #include "elements.glsl"
-#include "philox.glsl"
+#include "numbers/philox.glsl"
 #include "stored.glsl"
 
 INPUT(1, x, QUAD)

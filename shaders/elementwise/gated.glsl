@@ -4,25 +4,28 @@
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 //# stored = ["float32", "float16", "bfloat16"]
-#include "gated-halves.glsl"
+#include "elementwise/gated-halves.glsl"
 
 INPUT(1, x, QUAD)
 OUTPUT(2, y, QUAD)
 
 void four(uint quad) {
+    vec4 first, gate;
 #if STORED == FLOAT32
     if (!VECTOR) {
         uvec4 at = uvec4(4u * quad) + uvec4(0u, 1u, 2u, 3u);
         at += at / push.width * push.width;
-        vec4 gate =
-            vec4(x[at.x + push.width], x[at.y + push.width], x[at.z + push.width], x[at.w + push.width]);
-        y_4[quad] = vec4(x[at.x], x[at.y], x[at.z], x[at.w]) * value_4(ACTIVATION, gate, push.a, push.b);
-        return;
-    }
+        first = vec4(x[at.x], x[at.y], x[at.z], x[at.w]);
+        at += push.width;
+        gate = vec4(x[at.x], x[at.y], x[at.z], x[at.w]);
+    } else
 #endif
-    uint at = first_half(4u * quad);
-    vec4 gate = value_4(ACTIVATION, wide(x_4[(at + push.width) / 4u]), push.a, push.b);
-    y_4[quad] = narrow(wide(x_4[at / 4u]) * gate);
+    {
+        uint at = first_half(4u * quad);
+        first = wide(x_4[at / 4u]);
+        gate = wide(x_4[(at + push.width) / 4u]);
+    }
+    y_4[quad] = narrow(first * value_4(ACTIVATION, gate, push.a, push.b));
 }
 
 // 16-bit tensors have no remaining elements.

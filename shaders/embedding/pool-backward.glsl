@@ -6,12 +6,11 @@
 // Reduction order: none; with ADDED, modes in order.
 // Assumes: offsets [B + 1] increase; tokens before offsets[i] + first[i] are excluded.
 #include "counts.glsl"
+#include "kinds.glsl"
 
 layout(local_size_x = 64) in;
-// Numbered as in `PoolMode`.
 layout(constant_id = 0) const uint MODE = 2;
 layout(constant_id = 1) const bool ADDED = false;
-const uint CLS = 0u, MAX = 1u, MEAN = 2u, MEAN_SQRT_LENGTH = 3u, WEIGHTED_MEAN = 4u, LAST_TOKEN = 5u;
 
 layout(std430, binding = 1) readonly buffer G { float g[]; };
 layout(std430, binding = 2) readonly buffer X { float x[]; };
@@ -52,8 +51,8 @@ void main() {
     uint start = offsets[text], end = offsets[text + 1u];
     uint from = start + min(first[text], end - start);
     float n = float(end - from);
-    uint chosen = MODE == LAST_TOKEN ? end - 1u : from;
-    if (MODE == MAX && from < end) {
+    uint chosen = MODE == POOL_LAST_TOKEN ? end - 1u : from;
+    if (MODE == POOL_MAX && from < end) {
         float most = x[from * push.columns + column];
         for (uint token = from + 1u; token < end; token++) {
             float value = x[token * push.columns + column];
@@ -65,17 +64,17 @@ void main() {
     }
     float factor = g[text * push.g_columns + push.g_column + column];
     float divisor = 1.0;
-    if (MODE == MEAN) {
+    if (MODE == POOL_MEAN) {
         divisor = n;
-    } else if (MODE == MEAN_SQRT_LENGTH) {
+    } else if (MODE == POOL_MEAN_SQRT_LENGTH) {
         divisor = sqrt(n);
-    } else if (MODE == WEIGHTED_MEAN) {
+    } else if (MODE == POOL_WEIGHTED_MEAN) {
         // The weights are consecutive numbers, so their sum is their mean times their count.
         divisor = 0.5 * n * float((from - start + 1u) + (end - start));
     }
     for (uint token = start; token < end; token++) {
-        float weight = MODE == WEIGHTED_MEAN ? float(token - start + 1u) / divisor : 1.0 / divisor;
-        bool one = MODE == CLS || MODE == MAX || MODE == LAST_TOKEN;
+        float weight = MODE == POOL_WEIGHTED_MEAN ? float(token - start + 1u) / divisor : 1.0 / divisor;
+        bool one = MODE == POOL_CLS || MODE == POOL_MAX || MODE == POOL_LAST_TOKEN;
         bool is_pooled = token >= from && (!one || token == chosen);
         put(token, column, is_pooled ? weight * factor : 0.0);
     }

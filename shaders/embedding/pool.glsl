@@ -6,13 +6,12 @@
 // Assumes: offsets [B + 1] increase to T; tokens before offsets[i] + first[i] are excluded.
 //# stored = ["float32", "float16", "bfloat16"]
 #include "counts.glsl"
+#include "kinds.glsl"
 #include "numbers.glsl"
 #include "stored.glsl"
 
 layout(local_size_x = 64) in;
-// Numbered as in `PoolMode`.
 layout(constant_id = 0) const uint MODE = 2;
-const uint CLS = 0u, MAX = 1u, MEAN = 2u, MEAN_SQRT_LENGTH = 3u, WEIGHTED_MEAN = 4u, LAST_TOKEN = 5u, SUM = 6u;
 
 INPUT(1, x, QUAD)
 layout(std430, binding = 2) readonly buffer Offsets { uint offsets[]; };
@@ -42,12 +41,12 @@ void main() {
     uint from = start + min(first[text], end - start);
     float result = 0.0;
     if (from == end) {
-        result = MODE == MAX ? uintBitsToFloat(0xff800000u) : 0.0;
-    } else if (MODE == CLS) {
+        result = MODE == POOL_MAX ? uintBitsToFloat(0xff800000u) : 0.0;
+    } else if (MODE == POOL_CLS) {
         result = element(from, column);
-    } else if (MODE == LAST_TOKEN) {
+    } else if (MODE == POOL_LAST_TOKEN) {
         result = element(end - 1u, column);
-    } else if (MODE == MAX) {
+    } else if (MODE == POOL_MAX) {
         result = element(from, column);
         for (uint token = from + 1u; token < end; token++) {
             result = nan_max(result, element(token, column));
@@ -57,20 +56,20 @@ void main() {
         for (uint block = from; block < end; block += 32u) {
             float sum = 0.0;
             for (uint token = block; token < min(block + 32u, end); token++) {
-                float weight = MODE == WEIGHTED_MEAN ? float(token - start + 1u) : 1.0;
+                float weight = MODE == POOL_WEIGHTED_MEAN ? float(token - start + 1u) : 1.0;
                 sum = fma(weight, element(token, column), sum);
             }
             total += sum;
         }
         float n = float(end - from);
         float divisor = n;
-        if (MODE == MEAN_SQRT_LENGTH) {
+        if (MODE == POOL_MEAN_SQRT_LENGTH) {
             divisor = sqrt(n);
-        } else if (MODE == WEIGHTED_MEAN) {
+        } else if (MODE == POOL_WEIGHTED_MEAN) {
             // The weights are consecutive numbers, so their sum is their mean times their count.
             divisor = 0.5 * n * float((from - start + 1u) + (end - start));
         }
-        result = MODE == SUM ? total : total / divisor;
+        result = MODE == POOL_SUM ? total : total / divisor;
     }
     y[text * push.y_columns + push.y_column + column] = result;
 }

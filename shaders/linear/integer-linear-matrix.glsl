@@ -17,7 +17,7 @@
 #define ELEMENT int8_t
 #define SUM_ELEMENT int
 #define TERMS 32
-#include "cooperative-matrix.glsl"
+#include "matrix/cooperative-matrix.glsl"
 #include "counts.glsl"
 #include "levels.glsl"
 #ifdef SCALED
@@ -26,7 +26,7 @@
 #define DOT
 #define ADDS
 #define Y_ROW(ROW) (ROW)
-#include "quantized-interface.glsl"
+#include "product/quantized-interface.glsl"
 // Eight elements per quad in 16 bits, and four.
 layout(std430, binding = 6) readonly buffer Residual { uvec4 residual[]; };
 layout(std430, binding = 6) readonly buffer ResidualQuads { QUAD residual_4[]; };
@@ -37,7 +37,7 @@ layout(std430, binding = 7) writeonly buffer YQuads { QUAD y_4[]; };
 layout(constant_id = 5) const uint LEVELS = INT8;
 layout(std430, binding = 3) writeonly buffer Y { uvec4 y[]; };
 #endif
-#include "sixteen.glsl"
+#include "product/sixteen.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint TILE_M = 64;
@@ -48,7 +48,7 @@ layout(constant_id = 3) const uint SUBGROUPS = 8;
 layout(constant_id = 4) const bool WHOLE = false;
 
 const uint GROUP = 8u;
-#include "subgroup-tiles.glsl"
+#include "matrix/subgroup-tiles.glsl"
 // Quads of a row in shared memory, plus one so that rows start at different banks.
 const uint QUADS = TILE_K / 16u;
 const uint STRIDE = QUADS + 1u;
@@ -57,7 +57,7 @@ const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
 #define OUT_N TILE_N
 const uint OUT_WIDTH = WIDTH;
 const uint OUT_COLUMNS = COLUMNS;
-#include "result-tiles.glsl"
+#include "matrix/result-tiles.glsl"
 #else
 // Results pass through shared memory one column of matrices of each subgroup at a time.
 const uint OUT_STRIDE = 2u * 4u + 1u;
@@ -201,7 +201,7 @@ void main() {
     store(0u);
     barrier();
     uint steps = (push.k + TILE_K - 1u) / TILE_K;
-#include "matrix-steps.glsl"
+#include "matrix/matrix-steps.glsl"
 
 #ifdef SCALED
     if (PAIRS) {
@@ -243,7 +243,7 @@ void main() {
         }
     }
 #define RESULTS result
-#include "matrix-results.glsl"
+#include "matrix/matrix-results.glsl"
 #else
     uint row_quads = push.n / 4u;
     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {

@@ -6,7 +6,7 @@
 // Reduction order: by held-rows.glsl, fixed by K: quads of a lane, then lanes.
 // Assumes: K a multiple of 4; N even where g is read eight at a time.
 //# stored = ["float16", "bfloat16"]
-#include "held-rows.glsl"
+#include "rows/held-rows.glsl"
 
 layout(constant_id = 4) const bool BIAS = false;
 layout(constant_id = 5) const bool ROUNDED = false;

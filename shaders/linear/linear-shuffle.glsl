@@ -13,7 +13,7 @@
 //# layer-norm-linear-folded-shuffle = { define = "FOLDED", stored = ["float16", "bfloat16"] }
 //# expert-linear-shuffle = { define = "EXPERTS" }
 #extension GL_KHR_shader_subgroup_shuffle : require
-#include "linear-interface.glsl"
+#include "product/linear-interface.glsl"
 
 layout(local_size_x = 64) in;
 layout(constant_id = 4) const uint ROWS = 16;

@@ -16,17 +16,17 @@
 //# gated-linear-split = { define = "GATED" }
 //# layer-norm-linear-split = { define = "NORMED" }
 //# expert-linear-split = { define = "EXPERTS" }
-#include "cooperative-matrix.glsl"
+#include "matrix/cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
-#include "linear-interface.glsl"
+#include "product/linear-interface.glsl"
 
 layout(constant_id = 4) const uint TILE_M = 64;
 layout(constant_id = 5) const uint TILE_N = 64;
 // Whether 32 divides K: then no bounds checks are needed.
 layout(constant_id = 8) const bool WHOLE = false;
 layout(constant_id = 9) const uint SUBGROUPS = 8;
-#include "split-tiles.glsl"
+#include "matrix/split-tiles.glsl"
 
 // Row tiles that iterate over all columns together.
 const uint GROUP = 8u;

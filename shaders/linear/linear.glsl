@@ -15,7 +15,7 @@
 //# layer-norm-linear = { define = "NORMED", stored = ["float32"] }
 //# layer-norm-linear-folded = { define = "FOLDED", stored = ["float16", "bfloat16"] }
 //# expert-linear = { define = "EXPERTS" }  # each row by the matrix of its expert
-#include "linear-interface.glsl"
+#include "product/linear-interface.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 4) const uint TILE_M = 128;
@@ -25,7 +25,7 @@ layout(constant_id = 6) const uint TILE_K = 16;
 layout(constant_id = 8) const bool WHOLE = false;
 
 // Results of one invocation: rows ty + 16 i, columns 64 j + 4 tx .. + 3 of the tile.
-#include "product-tiles.glsl"
+#include "product/product-tiles.glsl"
 // Rows between the quads that an invocation loads.
 const uint STEP = 256u / QUADS;
 

@@ -16,8 +16,8 @@
 #extension GL_EXT_bfloat16 : require
 #define ELEMENT bfloat16_t
 #endif
-#include "cooperative-matrix.glsl"
-#include "matmul-push.glsl"
+#include "matrix/cooperative-matrix.glsl"
+#include "product/matmul-push.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint TILE_M = 64;
@@ -28,7 +28,7 @@ layout(constant_id = 5) const uint SUBGROUPS = 8;
 layout(constant_id = 6) const bool WHOLE = false;
 // Whether y is float32.
 layout(constant_id = 7) const bool WIDE = false;
-#include "subgroup-tiles.glsl"
+#include "matrix/subgroup-tiles.glsl"
 
 // Eight elements each.
 layout(std430, binding = 0) readonly buffer A { uvec4 a[]; };
@@ -57,7 +57,7 @@ const uint B_LOADS = TILE_N * TILE_K / 2048u;
 
 // Both operands; in the end, results.
 shared uvec4 tile[OPERANDS > STAGED ? OPERANDS : STAGED];
-#include "subgroup-results.glsl"
+#include "matrix/subgroup-results.glsl"
 
 uint a_base, b_base, first_row, first_column;
 // The next step's.

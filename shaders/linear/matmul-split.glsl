@@ -6,10 +6,10 @@
 //# # float32 on matrix cores; where there are none, or for short sums, `matmul` runs.
 //# optional = true
 //# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"] }]
-#include "cooperative-matrix.glsl"
+#include "matrix/cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
-#include "matmul-interface.glsl"
+#include "product/matmul-interface.glsl"
 #include "numbers.glsl"
 
 layout(constant_id = 0) const uint TILE_M = 64;
@@ -17,7 +17,7 @@ layout(constant_id = 1) const uint TILE_N = 64;
 // Whether 32 divides K: then no bounds checks are needed.
 layout(constant_id = 2) const bool WHOLE = false;
 layout(constant_id = 5) const uint SUBGROUPS = 8;
-#include "split-tiles.glsl"
+#include "matrix/split-tiles.glsl"
 
 uint a_base, b_base, first_row, first_column;
 // Rows of this invocation's loads; past the last, they repeat it, and their results are not written.

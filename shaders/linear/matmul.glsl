@@ -5,13 +5,13 @@
 // TILE_N/16.
 // Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; fewer than 2^32 elements.
-#include "matmul-interface.glsl"
+#include "product/matmul-interface.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint TILE_M = 64;
 layout(constant_id = 1) const uint TILE_N = 64;
 layout(constant_id = 2) const uint TILE_K = 16;
-#include "product-tiles.glsl"
+#include "product/product-tiles.glsl"
 
 // The row and quad, in a tile of `tile` rows, that slot i of its loads fills.
 uvec2 place(uint mode, uint tile, uint i) {

@@ -4,7 +4,7 @@
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Means, then centred values.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 //# stored = ["float32", "float16", "bfloat16"]
-#include "norm-gradient.glsl"
+#include "rows/norm-gradient.glsl"
 
 void main() {
     OWN_ROW

@@ -10,7 +10,7 @@
 //# residual-layer-norm = { define = "RESIDUAL" }  # a fused operation
 //# layer-norm-quantize-rows = { define = "QUANTIZED" }
 //# layer-norm-moments = { define = "MOMENTS" }  # what layer-norm-linear normalises by
-#include "normed-rows.glsl"
+#include "rows/normed-rows.glsl"
 
 #ifdef MOMENTS
 layout(std430, binding = NEXT) writeonly buffer Y { vec2 y[]; };
@@ -37,7 +37,7 @@ vec4 normal_of(vec4 quad, uint i, uint columns, vec2 moments) {
     vec4 normal = (quad - moments.x) * moments.y;
     return fma(normal, load_weight(0u, i, columns), load_bias(0u, i, columns));
 }
-#include "normed-integers.glsl"
+#include "rows/normed-integers.glsl"
 #endif
 
 void main() {

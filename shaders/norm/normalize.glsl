@@ -5,12 +5,15 @@
 // tree.
 // Assumes: LANES is a power of two up to 256; with VECTOR, columns are a multiple of 4.
 #include "counts.glsl"
+#include "kinds.glsl"
 #include "numbers.glsl"
-#include "row-sum.glsl"
 #include "stored.glsl"
 
+layout(local_size_x = 256) in;
+// Invocations that share a row, consecutive ones, so that a workgroup has 256 / LANES rows. No subgroup operation is needed, so that
+// any subgroup size gives the same bits.
+layout(constant_id = 0) const uint LANES = 32;
 layout(constant_id = 1) const bool VECTOR = false;
-// As `Floor`: 0 max, 1 add.
 layout(constant_id = 2) const uint FLOOR = 0;
 // Columns, or groups of four, that a lane keeps in registers, 8 at most; 0 where rows are too long and are read twice.
 layout(constant_id = 3) const uint HELD = 0;
@@ -22,6 +25,29 @@ layout(push_constant) uniform Push {
     ROW_MEMBERS
     float eps;
 } push;
+
+shared float partial[256];
+
+// Lane of this invocation in its row.
+uint lane() {
+    return gl_LocalInvocationIndex % LANES;
+}
+
+// The sum of `value` over a row's lanes, as a tree: lane i adds lane i + LANES/2, then i + LANES/4, ... Must be called
+// by every invocation of the workgroup.
+float row_sum(float value) {
+    uint slot = gl_LocalInvocationIndex;
+    barrier();
+    partial[slot] = value;
+    barrier();
+    for (uint reach = LANES / 2u; reach > 0u; reach /= 2u) {
+        if (lane() < reach) {
+            partial[slot] += partial[slot + reach];
+        }
+        barrier();
+    }
+    return partial[slot - lane()];
+}
 
 // Four columns of a row, or one; zeros at and past `units`.
 vec4 load(uint start, uint unit, uint units) {
@@ -41,7 +67,7 @@ void store(uint start, uint unit, vec4 value) {
 
 float divisor(vec4 squares) {
     float norm = sqrt(row_sum((squares.x + squares.y) + (squares.z + squares.w)));
-    return FLOOR == 0u ? nan_max(norm, push.eps) : norm + push.eps;
+    return FLOOR == FLOOR_MAX ? nan_max(norm, push.eps) : norm + push.eps;
 }
 
 // Must be called by every invocation of the workgroup.

@@ -3,7 +3,7 @@
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
-#include "norm-gradient.glsl"
+#include "rows/norm-gradient.glsl"
 
 void main() {
     OWN_ROW

@@ -11,7 +11,7 @@
 //# residual-rms-norm = { define = "RESIDUAL" }
 //# rms-norm-quantize-rows = { define = "QUANTIZED" }
 //# rms-norm-rope = { define = "ROTARY" }
-#include "normed-rows.glsl"
+#include "rows/normed-rows.glsl"
 
 INPUT_ROWS(NEXT, weight, vec4)
 #ifdef ROTARY
@@ -86,7 +86,7 @@ vec4 normal_of(vec4 quad, uint i, uint columns, vec2 scale) {
     normal *= load_weight(0u, i, columns);
     return normal;
 }
-#include "normed-integers.glsl"
+#include "rows/normed-integers.glsl"
 #endif
 
 void main() {

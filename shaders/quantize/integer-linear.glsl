@@ -19,7 +19,7 @@
 layout(constant_id = 0) const bool WHOLE = false;
 layout(std430, binding = 1) readonly buffer Q { uint q[]; };
 #ifdef SCALED
-#include "quantized-interface.glsl"
+#include "product/quantized-interface.glsl"
 layout(std430, binding = 3) readonly buffer Weight { uint weight[]; };
 INPUT(6, residual, QUAD)
 OUTPUT(7, y, QUAD)

@@ -9,8 +9,8 @@
 //# stored = ["float32", "float16", "bfloat16"]
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
-#include "integers.glsl"
-#include "quotient.glsl"
+#include "numbers/integers.glsl"
+#include "numbers/quotient.glsl"
 #include "stored.glsl"
 
 layout(local_size_x = 256) in;

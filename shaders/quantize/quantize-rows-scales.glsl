@@ -8,7 +8,7 @@
 //# [builds]
 //# quantize-rows-scales-affine = { define = "AFFINE" }
 #include "counts.glsl"
-#include "quotient.glsl"
+#include "numbers/quotient.glsl"
 
 layout(local_size_x = 256) in;
 #ifndef AFFINE

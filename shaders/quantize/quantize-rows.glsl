@@ -9,7 +9,7 @@
 //# quantize-rows-affine = { define = "AFFINE" }
 #include "counts.glsl"
 #include "levels.glsl"
-#include "philox.glsl"
+#include "numbers/philox.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const bool STOCHASTIC = false;

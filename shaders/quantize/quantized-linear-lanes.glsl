@@ -14,8 +14,8 @@
 #include "levels.glsl"
 #define WEIGHT 3
 #define DOT
-#include "quantized-interface.glsl"
-#include "sixteen.glsl"
+#include "product/quantized-interface.glsl"
+#include "product/sixteen.glsl"
 layout(std430, binding = 6) readonly buffer Residual { QUAD residual[]; };
 layout(std430, binding = 7) writeonly buffer Y { QUAD y[]; };
 

@@ -7,13 +7,13 @@
 // column, and the unit of `inner`, is four columns of the tensor, whose x may have 16 bits.
 //# [builds]
 //# reduce-quads = { define = "QUADS", stored = ["float32", "float16", "bfloat16"] }  # chosen by the shape in src/backend/vulkan/kernels/reduce.rs
+#include "kinds.glsl"
 #include "numbers.glsl"
 #include "stored.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint LANES = 256;
 layout(constant_id = 1) const uint COLUMNS = 1;
-// 0: sum, 1: mean, 2: max, 3: deviation.
 layout(constant_id = 2) const uint KIND = 0;
 layout(constant_id = 3) const bool WEIGHTED = false;
 // 0: all of n; 1: each chunk, PLANES values per column; 2: from such values to the result, with n chunks.
@@ -62,7 +62,7 @@ shared Value others_of_lanes[256];
 
 // The part of no elements.
 Part nothing() {
-    return Part(Value(KIND == 2u ? uintBitsToFloat(0xff800000u) : 0.0), Value(0.0));
+    return Part(Value(KIND == REDUCE_MAX ? uintBitsToFloat(0xff800000u) : 0.0), Value(0.0));
 }
 
 uint lane() {
@@ -76,7 +76,7 @@ vec4 nan_max(vec4 a, vec4 b) {
 #endif
 
 Part joined(Part a, Part b) {
-    if (KIND == 2u) {
+    if (KIND == REDUCE_MAX) {
         return Part(nan_max(a.value, b.value), max(a.other, b.other));
     }
     return Part(a.value + b.value, a.other + b.other);
@@ -114,7 +114,7 @@ Part element(uint o, uint k, uint last, uint column, bool first_pass, Value mean
     Value a = READ(x[row * (MERGES ? PLANES : 1u) * push.inner + column]);
     Value b = MERGES && PLANES == 2u ? READ(x[(row * 2u + 1u) * push.inner + column]) : Value(0.0);
     Part part = Part(a, Value(1.0));
-    if (KIND == 3u) {
+    if (KIND == REDUCE_DEVIATION) {
         float count = float(min(push.part, push.all - k * push.part));
         Value centred = (MERGES ? b : a) - mean;
         if (first_pass) {
@@ -126,7 +126,7 @@ Part element(uint o, uint k, uint last, uint column, bool first_pass, Value mean
         part.other = b;
     } else if (WEIGHTED) {
         float w = weights[row];
-        if (KIND == 2u) {
+        if (KIND == REDUCE_MAX) {
             part = w > 0.0 ? part : nothing();
         } else {
             part = Part(a * w, Value(w));
@@ -159,7 +159,7 @@ void main() {
     float count = float(MERGES ? push.all : last - min(first, last));
 
     Part part;
-    if (KIND == 3u) {
+    if (KIND == REDUCE_DEVIATION) {
         Value mean = over_chunk(o, first, last, column, true, Value(0.0)).value / count;
         part = Part(over_chunk(o, first, last, column, false, mean).value, mean);
     } else {
@@ -176,12 +176,12 @@ void main() {
         return;
     }
     Value result = part.value;
-    if (KIND == 1u) {
+    if (KIND == REDUCE_MEAN) {
         result = part.value / (WEIGHTED ? nan_max(part.other, Value(1e-9)) : Value(count));
-    } else if (KIND == 2u && WEIGHTED) {
+    } else if (KIND == REDUCE_MAX && WEIGHTED) {
         // Weights belong to rows: they are the same for all columns of a quad.
         result = part.other == Value(0.0) ? Value(0.0) : part.value;
-    } else if (KIND == 3u) {
+    } else if (KIND == REDUCE_DEVIATION) {
         result = sqrt(part.value / count);
     }
     y[unit * push.inner + column] = result;

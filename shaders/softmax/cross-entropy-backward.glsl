@@ -4,7 +4,7 @@
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; targets below C or -1, that is 2^32 - 1.
 #define X 2
-#include "cross-entropy-rows.glsl"
+#include "rows/cross-entropy-rows.glsl"
 
 layout(std430, binding = 1) readonly buffer G { float g[]; };
 OUTPUT_ROWS(5, y, vec4)

@@ -4,7 +4,7 @@
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 #include "counts.glsl"
-#include "held-rows.glsl"
+#include "rows/held-rows.glsl"
 
 INPUT_ROWS(1, g, vec4)
 INPUT_ROWS(2, p, vec4)

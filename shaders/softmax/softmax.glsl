@@ -10,9 +10,9 @@
 //# softmax-dropout = { define = "DROPOUT" }  # a fused operation
 #include "counts.glsl"
 #include "numbers.glsl"
-#include "held-rows.glsl"
+#include "rows/held-rows.glsl"
 #ifdef DROPOUT
-#include "philox.glsl"
+#include "numbers/philox.glsl"
 #endif
 
 // 0: no keys are masked, 1: `keep` has the row's columns, 2: `keep` has one element per row.

@@ -51,7 +51,10 @@ fn find(directory: &Path, requested: &str, from: &str) -> Included {
             tried.push(path.display().to_string());
         }
     }
-    match INCLUDES.iter().find(|(name, _)| *name == requested) {
+    // By its path in `shaders/include`, or by its name alone.
+    let is_requested =
+        |name: &str| name.strip_suffix(requested).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+    match INCLUDES.iter().find(|(name, _)| is_requested(name)) {
         Some((name, text)) => Ok((format!("{OWN}{name}"), (*text).to_owned())),
         None => {
             let names: Vec<&str> = INCLUDES.iter().map(|(name, _)| *name).collect();

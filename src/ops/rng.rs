@@ -1,4 +1,4 @@
-//! Counter-based random numbers (Salmon, Moraes, Dror, Shaw 2011), as in `shaders/include/philox.glsl`.
+//! Counter-based random numbers (Salmon, Moraes, Dror, Shaw 2011), as in `shaders/include/numbers/philox.glsl`.
 
 /// Philox4x32-10 of a counter of four words, least significant first, and a key.
 ///

@@ -60,7 +60,9 @@ fn a_function_is_a_build_of_its_file() {
 fn includes_are_found_beside_in_the_folder_and_among_grillys_own() {
     let text = elementwise("exponential(x[i]) * near * far").replace(
         "void main()",
-        "#include \"near.glsl\"\n#include \"far.glsl\"\n#include \"numbers.glsl\"\nvoid main()",
+        // grilly's own by their path in `shaders/include` or, wherever they are there, by their name.
+        "#include \"near.glsl\"\n#include \"far.glsl\"\n#include \"numbers.glsl\"\n#include \"numbers/philox.glsl\"\n\
+         #include \"quotient.glsl\"\nvoid main()",
     );
     let folder = Folder::new(&[
         ("sub/user.glsl", &text),

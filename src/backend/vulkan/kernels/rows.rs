@@ -5,11 +5,10 @@ use crate::backend::vulkan::kernel::{Extent, Range};
 use crate::ops::{Dim, Shape};
 use crate::{Error, Result};
 
-/// Invocations that share a row in `shaders/include/row-sum.glsl`; independent of the subgroup size, so that every
-/// device adds in the same order.
+/// The fewest invocations that share a row; independent of the subgroup size, so that every device adds in the same order.
 pub const LANES: u32 = 32;
 
-/// Rows per workgroup of `shaders/include/row-sum.glsl`.
+/// Rows per workgroup of 256 invocations.
 pub const fn rows_per_group(lanes: u32) -> u32 {
     256 / lanes
 }
@@ -120,7 +119,7 @@ pub fn spread(groups: u64) -> [Extent; 3] {
     [Extent::Fixed(groups.div_ceil(y) as u32), Extent::Fixed(y as u32), Extent::ONE]
 }
 
-/// How `shaders/include/held-rows.glsl` distributes a row over invocations: determined by its columns alone, so that a
+/// How `shaders/include/rows/held-rows.glsl` distributes a row over invocations: determined by its columns alone, so that a
 /// row's bits do not depend on the other rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {

@@ -1,4 +1,4 @@
-//! Ops whose kernels keep rows in registers, one dispatch each: `shaders/include/held-rows.glsl`.
+//! Ops whose kernels keep rows in registers, one dispatch each: `shaders/include/rows/held-rows.glsl`.
 
 use super::rows::{Held, LANES, Rows, along, rows_per_group, spread};
 use crate::backend::vulkan::generated::{

@@ -1,8 +1,8 @@
 // The end of a norm whose rows become integers, as quantize-rows-held.glsl has it: q [rows, columns] int8 and scale [rows] of the
 // rows as they are stored, times factors [columns] with FACTORS; with KEPT y [rows, columns], too. After held-rows.glsl, `held`
 // and `normal_of`; bindings continue from LAST. Assumes: columns a multiple of 4.
-#include "quotient.glsl"
-#include "integers.glsl"
+#include "numbers/quotient.glsl"
+#include "numbers/integers.glsl"
 layout(constant_id = 4) const bool FACTORS = false;
 layout(constant_id = 5) const bool KEPT = false;
 

@@ -1,7 +1,7 @@
 // Shared by the gradients of the norms: their interface, g, x, y [rows, columns], weight [columns], and a row's x and
 // h = g weight, if HELD.
 #include "counts.glsl"
-#include "held-rows.glsl"
+#include "rows/held-rows.glsl"
 
 INPUT_ROWS(1, g, QUAD)
 INPUT_ROWS(2, x, QUAD)

@@ -1,7 +1,7 @@
 // The interface of the builds of linear-matrix: with GATED two weights, with FOLDED the row and column terms of the
 // norm, otherwise a bias and, but for EXPERTS, a residual. WIDTH and OUT_WIDTH are constants of the shader.
 #include "counts.glsl"
-#include "activate.glsl"
+#include "elementwise/activate.glsl"
 #if !defined(GATED) && !defined(FOLDED)
 #define BIASED
 #endif
@@ -47,7 +47,7 @@ layout(std430, binding = 4) readonly buffer ResidualQuads { uvec2 residual_4[]; 
 // The same, and four elements per quad.
 layout(std430, binding = LAST) writeonly buffer Y { uvec4 y[]; };
 layout(std430, binding = LAST) writeonly buffer YQuads { uvec2 y_4[]; };
-#include "expert-rows.glsl"
+#include "product/expert-rows.glsl"
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -59,7 +59,7 @@ layout(push_constant) uniform Push {
 #endif
 } push;
 
-#include "activate-half.glsl"
+#include "elementwise/activate-half.glsl"
 
 #ifdef FOLDED
 // Eight elements of the weight times the norm's, rounded as layer-norm-columns.glsl does.

@@ -5,12 +5,12 @@
 // The shader declares TILE_M, TILE_N and SUBGROUPS (each has a part of the tile) before, and defines: `fetch`, which loads
 // the numbers of a block, eight of row `me / EIGHTS + i * STEP` from term `me % EIGHTS * 8` on; `prepare_x`, which changes
 // them before they are split; `plain`, the plain sum of an element of the tile.
-#include "split.glsl"
+#include "matrix/split.glsl"
 
 layout(local_size_x = 256) in;
 
 const uint TILE_K = 32u;
-#include "subgroup-tiles.glsl"
+#include "matrix/subgroup-tiles.glsl"
 // Groups of eight of a row in shared memory, plus one so that rows start at different banks.
 const uint EIGHTS = TILE_K / 8u;
 const uint STRIDE = EIGHTS + 1u;
@@ -32,7 +32,7 @@ shared uvec4 tile[2u * LOW > STAGED ? 2u * LOW : STAGED];
 shared float factors[TILE_M + TILE_N];
 shared uint rescaled;
 
-#include "subgroup-results.glsl"
+#include "matrix/subgroup-results.glsl"
 // The numbers of the next block.
 vec4 x_next[X_LOADS][2];
 vec4 w_next[W_LOADS][2];

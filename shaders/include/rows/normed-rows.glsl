@@ -1,7 +1,7 @@
 // Shared by the builds of a norm: the rows to normalize, x or, with RESIDUAL, x + residual. The build's own bindings
 // continue from NEXT.
 #include "counts.glsl"
-#include "held-rows.glsl"
+#include "rows/held-rows.glsl"
 
 INPUT_ROWS(1, x, QUAD)
 

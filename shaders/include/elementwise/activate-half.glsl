@@ -3,7 +3,7 @@
 // As `activate`; GELU with erf as max(x, 0) - |x| (1 - Phi(|x|)), where the logarithm of 1 - Phi is a polynomial (least
 // squares refined to minimax on 0 to 6.5): within 1e-7, which is invisible in 16 bits. Past 16 it is 0.
 float activate_half(float x) {
-    if (ACTIVATION != 1u) {
+    if (ACTIVATION != ACTIVATION_GELU_ERF) {
         return activate(ACTIVATION, x);
     }
     float t = min(abs(x), 16.0);

@@ -2,7 +2,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "stored.glsl"
 
-#include "matmul-push.glsl"
+#include "product/matmul-push.glsl"
 
 INPUT(0, a, vec4)
 INPUT(1, b, vec4)

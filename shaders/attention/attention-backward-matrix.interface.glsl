@@ -7,7 +7,7 @@ layout(std430, binding = 0) readonly buffer Q { uvec4 q[]; };
 layout(std430, binding = 1) readonly buffer K { uvec4 k[]; };
 layout(std430, binding = 2) readonly buffer G { uvec4 g[]; };
 layout(std430, binding = 4) readonly buffer V { uvec4 v[]; };
-// As in attention-backward-interface.glsl.
+// As in attention-backward.glsl.
 #ifdef KEYS
 layout(std430, binding = 3) readonly buffer QueryRows { uint query_rows[]; };
 layout(std430, binding = 5) readonly buffer KeyRows { uint key_rows[]; };
@@ -32,7 +32,7 @@ layout(push_constant) uniform Push {
     float scale;
 } push;
 
-#include "attention-backward-heads.glsl"
+#include "attention/attention-backward-heads.glsl"
 
 #ifdef KEYS
 PLACE_OF(row_place, key_rows, PLACES)

@@ -1,6 +1,6 @@
 // Shared by gated and its gradient: rows of 2 width elements, whose first half is multiplied by the second's activation.
 #include "elements.glsl"
-#include "functions.glsl"
+#include "elementwise/functions.glsl"
 #include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;

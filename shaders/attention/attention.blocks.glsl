@@ -1,5 +1,5 @@
 // Blocks of attention in shared memory: BLOCK_Q queries, BLOCK_KV keys with their values, and their scores. INVOCATIONS
-// is four times BLOCK_Q; the loads are those of attention-interface.glsl.
+// is four times BLOCK_Q; the loads are those of attention.interface.glsl.
 
 // A head is processed in chunks of 32 columns, so that shared memory does not depend on HEAD_DIM.
 const uint CHUNKS = (HEAD_DIM + 31) / 32;

@@ -1,6 +1,6 @@
 // Softmax of attention-matrix where four neighbouring lanes hold two whole rows of a matrix, so that scores become weights
 // in place.
-#include "matrix-quads.glsl"
+#include "matrix/matrix-quads.glsl"
 
 #define NONE uintBitsToFloat(0xff800000u)
 // For the lane's two rows.

@@ -1,5 +1,5 @@
 // The interface of attention, and its loads. HEAD_DIM and VECTOR are constants of the shader.
-#include "attention-heads.glsl"
+#include "attention/attention-heads.glsl"
 #include "counts.glsl"
 
 INPUT_HEADS(1, q)
@@ -7,7 +7,7 @@ INPUT_HEADS(2, k)
 INPUT_HEADS(3, v)
 OUTPUT(7, y, QUAD)
 
-#include "attention-push.glsl"
+#include "attention/attention-push.glsl"
 
 // The text of a token: the last nonempty one that starts at or before it.
 uint text_of(uint token) {

@@ -5,7 +5,7 @@
 // With EXPERTS the weight has several matrices (expert-rows.glsl).
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
-#include "activate.glsl"
+#include "elementwise/activate.glsl"
 #include "stored.glsl"
 #if !defined(GATED) && !defined(FOLDED)
 #define BIASED
@@ -62,7 +62,7 @@ INPUT(4, residual, QUAD)
 #define ORDER 4
 #define RESULT 6
 #endif
-#include "expert-rows.glsl"
+#include "product/expert-rows.glsl"
 OUTPUT(RESULT, y, QUAD)
 
 layout(push_constant) uniform Push {

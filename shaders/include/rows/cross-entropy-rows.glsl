@@ -2,7 +2,7 @@
 // values, if HELD.
 #include "counts.glsl"
 #include "numbers.glsl"
-#include "held-rows.glsl"
+#include "rows/held-rows.glsl"
 
 layout(constant_id = 4) const bool WEIGHTED = false;
 layout(constant_id = 5) const bool SMOOTHED = false;

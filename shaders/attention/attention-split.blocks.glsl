@@ -1,6 +1,6 @@
 // The tile's queries and the blocks of keys and values of attention-split, split into shared memory; Q, K, V, HEAD_DIM, KEYS,
 // INVOCATIONS and TILE are the shader's.
-#include "split.glsl"
+#include "matrix/split.glsl"
 
 // Groups of eight of a head's row, and of one in shared memory, plus one so that rows start at different banks.
 const uint EIGHTS = HEAD_DIM / 8u;

@@ -11,7 +11,7 @@ layout(std430, binding = DROPOUT_KEY) readonly buffer DropoutKey { uint dropout_
 const float DROPOUT = 0.0;
 const uint dropout_key[4] = uint[](0u, 0u, 0u, 0u);
 #endif
-#include "philox.glsl"
+#include "numbers/philox.glsl"
 
 // Which of keys 4 quad .. 4 quad + 3 of its text a query keeps, of which the row and the head are given.
 bvec4 kept_keys(uint row, uint head, uint heads, uint quad) {

@@ -1,8 +1,8 @@
 // The interface of the kernels of quantized_linear, but for q and the weight, and the end of a product: q [rows, k],
 // weight [n, k] of LEVELS, scale [rows], with PAIRS [rows, 2] with the zeros, y and residual [rows, n]. After
 // levels.glsl.
-#include "activate.glsl"
-#include "quotient.glsl"
+#include "elementwise/activate.glsl"
+#include "numbers/quotient.glsl"
 #include "stored.glsl"
 
 layout(constant_id = 5) const uint LEVELS = INT8;
@@ -15,7 +15,7 @@ layout(constant_id = 10) const bool SHARED = false;
 #if STORED == FLOAT32
 #define ACTIVATED(X) activate(ACTIVATION, X)
 #else
-#include "activate-half.glsl"
+#include "elementwise/activate-half.glsl"
 #define ACTIVATED(X) activate_half(X)
 #endif
 

@@ -1,4 +1,5 @@
-// The nonlinearities, numbered as in `ActivationKind`. `kind` is a specialization constant, so no branch remains.
+// The nonlinearities. `kind` is a specialization constant, so no branch remains.
+#include "kinds.glsl"
 #include "numbers.glsl"
 
 // 0.5 x (1 + tanh u) = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3). The exponential, as in `exponential`, is 0
@@ -42,13 +43,13 @@ float gelu_erf(float x) {
 
 float activate(uint kind, float x) {
     switch (kind) {
-        case 1u: return gelu_erf(x);
-        case 2u: return gelu_tanh(x);
-        case 3u: return nan_max(x, 0.0);
-        case 4u: return x * logistic(x);
-        case 5u: return hyperbolic_tangent(x);
-        case 6u: return logistic(x);
-        case 7u: return x * logistic(1.702 * x);
+        case ACTIVATION_GELU_ERF: return gelu_erf(x);
+        case ACTIVATION_GELU_TANH: return gelu_tanh(x);
+        case ACTIVATION_RELU: return nan_max(x, 0.0);
+        case ACTIVATION_SILU: return x * logistic(x);
+        case ACTIVATION_TANH: return hyperbolic_tangent(x);
+        case ACTIVATION_SIGMOID: return logistic(x);
+        case ACTIVATION_QUICK_GELU: return x * logistic(1.702 * x);
         default: return x;
     }
 }
