@@ -96,7 +96,7 @@ impl Plan {
     }
 
     /// The plan for batches with exactly these counts: constants, values of which the length of texts is an axis, and
-    /// operands of the ops that take [known axes alone](crate::ops::Signature::sized) get their sizes.
+    /// operands of the ops that take known axes alone get their sizes.
     ///
     /// # Errors
     /// As [`Graph::apply`], for sizes that such an op refuses.
