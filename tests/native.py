@@ -16,7 +16,7 @@ from launch_webgpu import initial, parameters, results
 
 from grilly.kernels import Compiled
 
-HEADER = Path(__file__).parent.parent / "src" / "kernels" / "compile" / "cuda.h"
+HEADER = Path(__file__).parent.parent / "src" / "export" / "cuda.h"
 
 #: What CUDA has and g++ has not.
 HOST = """
