@@ -29,6 +29,7 @@
 //! | pipelines by name, command encoders | the crate `grilly-bitnet`, over the kernels of `grilly.quant` |
 //! | a recorded step | [`array::Program`], a [`graph::Graph`] with states and [gradients](graph::Graph::gradients) |
 //! | model, schedule, checkpoints | [`train::TransformerConfig`], [`train::Schedule`], [`train::Checkpoint`], [`train::Trainer`] |
+#![deny(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 pub mod dtype;
 pub mod error;

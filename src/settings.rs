@@ -1,5 +1,6 @@
 //! The environment variables, read once: they select a device, logging, or raising, and never affect numerical results.
 
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// The settings of this process.
@@ -34,7 +35,7 @@ impl Settings {
     /// # Errors
     /// `InvalidArgument` when `VK_GPU_INDEX` is not a number.
     pub fn from_env() -> crate::Result<Self> {
-        let mut settings = Self::from_lookup(|name| std::env::var(name).ok())?;
+        let mut settings = Self::from_lookup(|name| variable(name)?.into_string().ok())?;
         match CHOSEN.load(Relaxed) {
             0 => {}
             chosen => settings.debug = chosen == 2,
@@ -85,5 +86,12 @@ impl Settings {
 /// assert!(!grilly::settings::test_requires("a thing nobody requires"));
 /// ```
 pub fn test_requires(what: &str) -> bool {
-    std::env::var("GRILLY_REQUIRE").is_ok_and(|list| list.split(',').any(|name| name.trim() == what))
+    let listed = |list: OsString| list.to_string_lossy().split(',').any(|name| name.trim() == what);
+    variable("GRILLY_REQUIRE").is_some_and(listed)
+}
+
+/// An environment variable; nothing else in the library reads one.
+#[expect(clippy::disallowed_methods, reason = "the one place")]
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }

@@ -1,5 +1,6 @@
 //! `attention_output`, each architecture's shader and the CPU: against float64, against the generic shader in bits, and
 //! against the pattern written down once more.
+#![allow(clippy::disallowed_methods)]
 
 mod engines;
 

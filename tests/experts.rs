@@ -1,4 +1,5 @@
 //! A mixture of experts as a plan of batches, gated and normalized: against float64 on every device, and in bits alone.
+#![allow(clippy::disallowed_methods)]
 
 mod engines;
 

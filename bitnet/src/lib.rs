@@ -20,6 +20,7 @@
 //! commands.wait_until_completed().unwrap();
 //! assert_eq!(output.read().unwrap(), bytemuck::cast_slice::<f32, u8>(&[0.5, 0.0]));
 //! ```
+#![deny(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod by_name;
 mod call;

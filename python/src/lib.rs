@@ -1,4 +1,5 @@
 //! The extension module `grilly._core`: only conversion of arguments, results and errors.
+#![deny(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod array;
 mod attributes;

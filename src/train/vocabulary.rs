@@ -74,7 +74,8 @@ impl Vocabulary {
     /// `InvalidArgument` for a file of another kind.
     pub fn read(json: String) -> Result<Self> {
         let tokenizer = Tokenizer::from_bytes(&json).map_err(fault)?;
-        let found = tokenizer.get_vocab(true);
+        let mut found: Vec<(String, u32)> = tokenizer.get_vocab(true).into_iter().collect();
+        found.sort_unstable_by_key(|(_, id)| *id);
         let of_characters = byte_of_characters();
         let mut bytes = vec![Vec::new(); found.len()];
         for (token, id) in found {

@@ -1,5 +1,6 @@
 //! Every row of the op-case table (`tests/cases`) as a plan of one node, on the CPU and on Vulkan devices: against float64,
 //! twice, and the first text alone. `tests/ops/test_ops.py` runs the same rows on arrays.
+#![allow(clippy::disallowed_methods)]
 
 #[path = "../engines/mod.rs"]
 mod engines;

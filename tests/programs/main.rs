@@ -1,5 +1,6 @@
 //! Programs: graphs with state that run again and again on a device. Each test runs on the CPU and on Vulkan; one runs them all
 //! again at the other subgroup sizes of a software device.
+#![allow(clippy::disallowed_methods)]
 
 mod cache;
 mod quantized;

@@ -2,6 +2,7 @@
 //!
 //! Run on a software driver with `ALLOW_CPU_VULKAN=1`; with `GRILLY_REQUIRE=vulkan`, a missing device fails the tests
 //! rather than skipping them by name.
+#![allow(clippy::disallowed_methods)]
 #![cfg(feature = "vulkan")]
 
 #[path = "../engines/mod.rs"]

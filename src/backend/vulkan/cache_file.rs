@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::settings;
+
 const MAGIC: &[u8; 8] = b"grilly-1";
 
 /// Far above the size of anything that is cached.
@@ -12,7 +14,7 @@ const LARGEST_FILE: u64 = 64 << 20;
 
 /// The folder `grilly` in `$XDG_CACHE_HOME`, or in the platform's equivalent.
 pub(crate) fn folder() -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let variable = |name: &str| settings::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let platform = || match std::env::consts::OS {
         "windows" => variable("LOCALAPPDATA"),
         "macos" => Some(variable("HOME")?.join("Library/Caches")),

@@ -1,6 +1,6 @@
 //! The tokenizer of a SentencePiece file alone, where no class says what it is: with the file's own settings.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use tokenizers::SplitDelimiterBehavior::Isolated;
 use tokenizers::Tokenizer;
@@ -82,15 +82,16 @@ fn renamed(stored: &SentencePieces, added: &BTreeMap<u32, Added>) -> Vec<String>
 
 /// The merges of ordinary pieces, the piece of the highest score first.
 fn ranked(stored: &SentencePieces, names: &[String]) -> Merges {
-    let normal: HashMap<&str, (f32, usize)> = (0..)
+    let normal: Vec<(&str, (f32, usize))> = (0..)
         .zip(&stored.pieces)
         .zip(names)
         .filter(|((_, piece), _)| piece.kind == Kind::Normal)
         .map(|((id, piece), name)| (name.as_str(), (piece.score, id)))
         .collect();
+    let known: HashSet<&str> = normal.iter().map(|(name, _)| *name).collect();
+    let known = |part: &str| known.contains(part);
     let mut ranked: Vec<(f32, usize, String, String)> = Vec::new();
     for (name, (score, id)) in &normal {
-        let known = |part: &str| normal.contains_key(part);
         let parts = divisions(name).filter(|(left, right)| known(left) && known(right));
         ranked.extend(parts.map(|(left, right)| (-score, *id, left, right)));
     }
