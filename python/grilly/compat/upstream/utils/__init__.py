@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grilly.compat.upstream.utils import data
 from grilly.compat.upstream.utils.checkpoint import load_checkpoint, save_checkpoint
 from grilly.compat.upstream.utils.data import *
 from grilly.compat.upstream.utils.initialization import (
@@ -22,25 +23,7 @@ __all__ = [
     "save_checkpoint",
     "xavier_normal_",
     "xavier_uniform_",
-    "ArrayDataset",
-    "BatchSampler",
-    "Compose",
-    "ConcatDataset",
-    "DataLoader",
-    "Dataset",
-    "Flatten",
-    "Lambda",
-    "Normalize",
-    "OneHot",
-    "RandomFlip",
-    "RandomNoise",
-    "RandomSampler",
-    "SequentialSampler",
-    "Subset",
-    "TensorDataset",
-    "ToFloat32",
-    "default_collate",
-    "random_split",
 ]
+__all__ += data.__all__
 
 __getattr__ = left_out("grilly.utils")
