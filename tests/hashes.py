@@ -3,7 +3,8 @@
 `PYTHONPATH=OLD python tests/hashes.py old.json`, `PYTHONPATH=NEW python tests/hashes.py new.json`, each with
 `--device vulkan` or `--device cpu`, and with `--float32-products plain` for a build that splits them on matrix cores
 beside one that does not; then `python tests/hashes.py old.json new.json` names the rows that differ and
-exits with 1 if there are any. `--only TEXT` writes the rows whose names contain it (`--only cast`, `--only trained`).
+exits with 1 if there are any. `--only TEXT` writes the rows whose names contain it (`--only cast`, `--only trained`);
+`--processes N` shares the rows out, for a software driver and many cores.
 
 The rows are the case table, as calls on arrays, programs and functions; the fixtures' models of every class in every
 type, with packed weights and their other results (tests/hashed_models.py); parameters after 20 steps of training; and
@@ -18,8 +19,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -51,10 +54,10 @@ def error(found: np.ndarray, expected: np.ndarray) -> float:
 
 
 class Rows:
-    """Hashes by name."""
+    """Hashes by name: of the names that contain `only`, those that fall to this part of so many."""
 
-    def __init__(self, only: str) -> None:
-        self.only = only
+    def __init__(self, only: str, part: int, parts: int) -> None:
+        self.only, self.part, self.parts = only, part, parts
         self.rows: dict[str, str] = {}
         self.errors: dict[str, float] = {}
         self.without: list[str] = []
@@ -63,7 +66,7 @@ class Rows:
         """Adds the row of a call's results, and returns them: none if it is not wanted or has no row."""
         from grilly.errors import GrillyError
 
-        if self.only not in name:
+        if self.only not in name or zlib.crc32(name.encode()) % self.parts != self.part:
             return []
         try:
             results = list(call(*given, **options))
@@ -210,7 +213,7 @@ def exported_rows(rows: Rows, _device: str) -> None:
             rows.add(label, lambda name, options: written(kernels.get(name, **options).compile()), name, options)
 
 
-def write(path: Path, device: str, only: str) -> int:
+def write(path: Path, device: str, only: str, part: int, parts: int) -> int:
     sys.path.insert(0, str(TESTS))
     from hashed_models import model_rows
 
@@ -220,17 +223,41 @@ def write(path: Path, device: str, only: str) -> int:
     found = _core.engine(device)
     if found.backend != device.split(":")[0]:
         sys.exit(f"{device} was asked for and {found.backend} answered")
-    rows = Rows(only)
+    rows = Rows(only, part, parts)
     with tempfile.TemporaryDirectory() as folder:
-        for part in (case_rows, function_rows, training_rows, exported_rows, partial(model_rows, place=Path(folder))):
+        for add_rows in (
+            case_rows,
+            function_rows,
+            training_rows,
+            exported_rows,
+            partial(model_rows, place=Path(folder)),
+        ):
             try:
-                part(rows, device)
+                add_rows(rows, device)
             except (AttributeError, ImportError) as lacking:
                 rows.without.append(str(lacking))
     about = {"device": found.device, "simd": grilly.info()["cpu"]["simd"]}
     path.write_text(json.dumps({"about": about, "rows": rows.rows, "errors": rows.errors}, indent=1) + "\n")
     print("".join(f"no row: {name}\n" for name in rows.without), end="")
     print(f"{len(rows.rows)} rows on {about['device']} ({about['simd']}) written to {path}")
+    return 0
+
+
+def write_side_by_side(path: Path, arguments: list[str], processes: int) -> int:
+    """As `write`, each part in a process of its own."""
+    paths = [path.with_name(f"{path.name}.{part}") for part in range(processes)]
+    parts = [
+        subprocess.Popen([sys.executable, __file__, *arguments, str(of), "--part", str(part), str(processes)])
+        for part, of in enumerate(paths)
+    ]
+    if any([process.wait() for process in parts]):
+        return 1
+    found = [json.loads(of.read_text()) for of in paths]
+    together = {key: {name: row for one in found for name, row in one[key].items()} for key in ("rows", "errors")}
+    path.write_text(json.dumps({"about": found[0]["about"]} | together, indent=1) + "\n")
+    for of in paths:
+        of.unlink()
+    print(f"{len(together['rows'])} rows written to {path}")
     return 0
 
 
@@ -266,7 +293,13 @@ def main() -> int:
     parser.add_argument(
         "--changed", type=Path, metavar="FILE", help="where to write what differs, with hash and errors"
     )
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="that share the rows")
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.processes > 1:
+        products = ["--float32-products", given.float32_products] if given.float32_products else []
+        arguments = ["--device", given.device, "--only", given.only, *products]
+        return write_side_by_side(given.files[0], arguments, given.processes)
     if given.float32_products:
         import grilly
 
@@ -275,7 +308,7 @@ def main() -> int:
         parser.error("one file to write, or two to compare")
     if len(given.files) == 2:
         return compare(*given.files, given.changed)
-    return write(given.files[0], given.device, given.only)
+    return write(given.files[0], given.device, given.only, *given.part)
 
 
 if __name__ == "__main__":
