@@ -1,12 +1,12 @@
-//! Which products of a plan in integers are in floating point.
+//! Names the products of a plan in integers that stay in floating point.
 
 use super::{Node, Plan};
 use crate::ops::Op;
 use crate::ops::signature::Role;
 
 impl Plan {
-    /// A line of text: the nodes whose matrix is of floating-point numbers, of a plan with products in integers, or of one of
-    /// which they were `wanted`; empty for another.
+    /// For a plan with products in integers, or one for which they were `wanted`: a line with the nodes whose matrix is
+    /// stored in floating point. Empty for other plans.
     ///
     /// ```
     /// use grilly::graph::{Graph, Plan};
@@ -23,6 +23,6 @@ impl Plan {
         };
         let names: Vec<&str> = nodes.iter().filter(is_other).map(|node| node.name.as_str()).collect();
         let names = if names.is_empty() { "none".into() } else { names.join(", ") };
-        format!("products that are not of integers: {names}\n")
+        format!("products left in floating point: {names}\n")
     }
 }

@@ -99,6 +99,6 @@ def test_embeddings_are_near_those_of_floats(model, name, sentences, slow):
 
 def test_the_plan_names_products_that_are_not_of_integers(model, name):
     last = model.plan.strip().splitlines()[-1]
-    assert last.startswith("products that are not of integers: ")
+    assert last.startswith("products left in floating point: ")
     experts = "experts" in last
     assert experts == any(".experts." in tensor for tensor in TABLE[name]["tensors"])

@@ -92,7 +92,7 @@ def test_the_plan_names_what_is_not_of_integers(model, folder, name):
     layers = json.loads((folder / "config.json").read_text())["num_hidden_layers"]
     products = 5 if name.startswith("bitnet") else 7
     assert model.plan.count(" quantized_linear (") == layers * products
-    assert "\nproducts that are not of integers: none\n" in f"{model.plan}\n"
+    assert "\nproducts left in floating point: none\n" in f"{model.plan}\n"
 
 
 @pytest.mark.parametrize("name", ["qwen3-matrix", "gemma3_text-matrix", "bitnet-matrix"], indirect=True)
@@ -107,7 +107,7 @@ def test_other_types(model, folder, device, dtype, sentences, caplog):
         )
         rows, expected = (normalized(each.encode(texts).astype(np.float64)) for each in (other, model))
     assert (rows * expected).sum(axis=1).min() > 0.999
-    assert not [record for record in caplog.records if "held as float32" in record.getMessage()]
+    assert not [record for record in caplog.records if "stored as float32" in record.getMessage()]
 
 
 def test_saved_and_loaded_again(sentences, tmp_path):
