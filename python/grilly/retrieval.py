@@ -78,7 +78,7 @@ def semantic_search(
 
 
 def largest(scores: npt.NDArray[Any], count: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The `count` largest numbers of each row, in descending order, and their columns; equal ones in column order.
+    """The `count` largest numbers of each row, in descending order, and their columns; ties in column order.
 
     Example:
         >>> import numpy as np

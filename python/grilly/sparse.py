@@ -204,7 +204,7 @@ class SparseRows(Products):
 
 
 def most_active(dense: Floats, most: int) -> Floats:
-    """The `most` numbers of each row that are farthest from zero, all others zero; of equal ones the first count.
+    """The `most` numbers of each row with the largest magnitudes, all others zero; a tie goes to the first.
 
     Example:
         >>> import numpy as np

@@ -204,7 +204,7 @@ impl Program {
         Ok(made)
     }
 
-    /// The counts of a run: those that an input's shape tells, the first where several do, and the largest of others.
+    /// The counts of a run: from the shape of the first input that has each; the largest size for a count that none has.
     fn counts(&self, inputs: &[&Array]) -> Result<Counts> {
         let (graph, mut counts) = (&self.plan.graph, self.most);
         for (id, array) in graph.inputs.iter().zip(inputs).rev() {

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_limit_that_is_exceeded_is_told_with_its_reason() {
+    fn each_exceeded_limit_is_named_with_its_reason() {
         let row = |memory: u64, size: u64, bindings: usize, bytes: u64| {
             json!({"shader": "s", "workgroup_memory": memory, "workgroup_size": [size, 1, 1],
                    "bindings": vec![json!({"name": "x", "bytes": bytes}); bindings]})

@@ -94,7 +94,7 @@ pub struct Graph {
     updates: Vec<ValueId>,
     /// The constants of the model, by name.
     weights: HashMap<String, Vec<ValueId>>,
-    /// Values that are computed again, and which these are.
+    /// Values that are computed a second time, and the value each of them repeats.
     pub(super) again: HashMap<ValueId, ValueId>,
 }
 

@@ -1,5 +1,5 @@
-//! The classes of sentence-transformers, one file each: what its folders hold and what it computes. Readers, the graph builder and
-//! the encoder take this from the rows; none of them knows a class by name.
+//! The classes of sentence-transformers, one file each: what the folders of a class hold and what it computes. Readers, the graph
+//! builder and the encoder take this from the rows; none of them knows a class by name.
 
 mod folder;
 mod scores;

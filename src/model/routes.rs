@@ -72,7 +72,7 @@ impl Listing {
     /// `InvalidArgument` for a task without a route, listing those that have one.
     pub fn choose(&self, task: Option<&str>) -> Result<Vec<Row>> {
         let mut chosen: Vec<Row> = Vec::new();
-        // Modules after the first know the modality if the first tells them.
+        // Modules after the first know the modality if the first passes it on.
         let told =
             self.starts_with_routes() || matches!(&self.modules[0], Listed::Module(row) if row.kind == "Transformer");
         for module in &self.modules {

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_changed_is_told_from_what_is_shipped() {
+    fn shaders_of_a_user_are_distinguished_from_shipped_ones() {
         let mut registry = shipped();
         let attention = |name: &str| (AttentionOutput { architecture: name.into(), ..Default::default() }.into(), 2);
         let gelu = (Activation::from(ActivationKind::GeluTanh).into(), 1);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_registers_what_models_do_not_run_is_told_so() {
+    fn registering_a_shader_that_models_do_not_run_gives_a_warning() {
         let mut registry = shipped();
         let told = |registry: &Registry, shader: &str, name: &str| unused(registry, shader, name);
         let whole = ARCHITECTURES.iter().find(|row| row.whole.is_some()).unwrap().model_type;

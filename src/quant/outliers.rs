@@ -19,7 +19,7 @@ const LEAST: f32 = 64.0;
 /// assert_eq!(outlier(&row), None);
 /// ```
 pub fn outlier(row: &[f32]) -> Option<usize> {
-    // Most rows have none, which the largest magnitude tells: as an integer, of which the compiler makes vectors.
+    // Most rows have none, as their largest magnitude shows; it is found on integers, which the compiler vectorizes.
     let most = f32::from_bits(row.iter().map(|x| x.abs().to_bits()).fold(0, u32::max));
     if most <= LEAST || row.len() < 2 {
         return None;

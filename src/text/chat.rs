@@ -33,7 +33,7 @@ impl Form {
     }
 }
 
-/// What in a template's text tells that it takes a list of parts.
+/// What in a template's text shows that it takes a list of parts.
 const STRUCTURED: [&str; 6] = ["content[0]", ".type", "'type'", "\"type\"", "item.type", "message.content["];
 /// The roles of the two texts of a pair.
 const PAIR: [&str; 2] = ["query", "document"];

@@ -30,7 +30,7 @@ def test_what_exceeds_a_limit_is_found(text, other, limit):
         check("layer_norm", changed)
 
 
-def test_large_matrices_are_bound_in_slices_and_large_activations_are_told():
+def test_large_matrices_are_bound_in_slices_and_large_activations_are_reported():
     sliced = kernels.compile_op("linear", [("float32", (2, 1024)), ("float32", (40000, 1024))], "wgsl")
     assert len(sliced.interface["dispatches"]) == 2 and beyond(sliced) == {} == dict(sliced.interface["limits"])
     large = kernels.compile_op("normalize", [("float32", (40000, 1024))], "wgsl")

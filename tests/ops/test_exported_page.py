@@ -41,7 +41,7 @@ def test_the_languages_of_a_kernel_are_those_on_the_page(name):
     assert cells()[f"{name} use_bfloat16"] == languages(lambda target: kernel.compile(target, 5)), REMEDY
 
 
-def test_what_stops_a_language_is_told(monkeypatch):
+def test_the_reason_that_stops_a_language_is_shown(monkeypatch):
     def refused(target):
         if target == "hlsl":
             raise exported_page.errors.UnsupportedError("it needs subgroups")

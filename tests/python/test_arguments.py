@@ -84,7 +84,7 @@ def test_the_core_says_what_its_class_configures(tiny_model):
     assert [name for name, _ in core.settings["prompts"]][:2] == ["query", "document"]
 
 
-def test_a_closed_core_is_told_from_an_open_one(tiny_model):
+def test_a_closed_core_is_distinguished_from_an_open_one(tiny_model):
     core = _core.EmbeddingModel.load(tiny_model, {"device": "cpu"})
     core.require_open()
     core.close()

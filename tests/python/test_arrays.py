@@ -294,7 +294,7 @@ def test_arrays_are_compared_element_by_element(place):
     assert len({x, x}) == 1
 
 
-def test_attributes_are_told_apart_by_their_bits():
+def test_attributes_are_distinguished_by_their_bits():
     engine = _core.engine("cpu")
     x = engine.upload(np.float32([-1]))
 

@@ -192,7 +192,7 @@ def test_a_download_without_weights(tmp_path, monkeypatch):
         resolve("org/model")
 
 
-def test_a_failing_network_is_told(monkeypatch):
+def test_a_failing_network_is_reported(monkeypatch):
     def fail(repository):
         raise ConnectionError("no route to host\nsecond line")
 

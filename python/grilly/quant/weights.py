@@ -178,7 +178,7 @@ def pack(values: npt.ArrayLike, format: str, scale: float | None = None) -> npt.
         uint8, of the shape above.
 
     Raises:
-        InvalidArgumentError: Unknown format, values that it has not, sizes that do not divide, or a scale of another.
+        InvalidArgumentError: Unknown format, values outside it, sizes that do not divide, or a scale of another.
 
     Source: transformers' `integrations/bitnet.py`; bitnet.cpp's I2_S.
 

@@ -1,6 +1,6 @@
 //! Jina v2 (Günther et al. 2023): BERT with ALiBi in place of a table of positions and a gated feed-forward part.
 //!
-//! Its `model_type` is that of BERT; `position_embedding_type` tells them apart.
+//! Its `model_type` is that of BERT; `position_embedding_type` distinguishes them.
 
 use std::path::Path;
 

@@ -149,9 +149,9 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("big_bird", "BigBird", &["bert."], big_bird::read)
         .models("BigBird encoders")
         .adds(
-            "BERT with gelu_new and, with `rescale_embeddings`, scaled embeddings; each token sees all others: with \
-         `attention_type` `block_sparse` for no more positions than the reference reads so, 704 by default, with \
-         `original_full` for any",
+            "BERT with gelu_new and, with `rescale_embeddings`, scaled embeddings; full attention: with `attention_type` \
+         `block_sparse` only up to the length where the reference computes it in full, 704 tokens by default, with \
+         `original_full` for any length",
         )
         .tokenizer("BigBirdTokenizer")
         .shaders("bigbird", "random-blocks"),

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shader_printed_is_told_from_what_the_layer_adds() {
+    fn printed_text_is_separated_from_what_the_layer_adds() {
         let message = "Validation Information: [ UNASSIGNED-DEBUG-PRINTF ] Object 0: handle = 0x55, type = \
                        VK_OBJECT_TYPE_DEVICE; | MessageID = 0x92394c89 | x is 3.5 | y is 4";
         assert_eq!(printed(message), "x is 3.5 | y is 4");

@@ -125,7 +125,7 @@ fn a_key_is_honoured_refused_or_left_out() {
 }
 
 #[test]
-fn keys_that_are_nearly_read_are_told_from_notes() {
+fn keys_near_one_that_is_read_are_distinguished_from_notes() {
     let known = ["hidden_size", "dim", "n_heads"];
     assert_eq!(
         misspelt(&["hiden_sise", "dims", "dog", "n_head", "_dim", "hidden_size"], &known),

@@ -23,7 +23,7 @@ const FAR: u32 = 1 << 30;
 /// Place of dropout's key among the operands.
 const KEY: usize = 5;
 
-/// The column of vectors that there are not.
+/// The column of an operand that is absent.
 const NONE: u32 = u32::MAX;
 
 /// The push block of all builds.
