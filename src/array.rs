@@ -280,7 +280,10 @@ impl Array {
     /// `InvalidArgument` when the number of elements differs.
     pub fn reshape(&self, shape: &[usize]) -> Result<Array> {
         if elements(shape)? != self.elements() {
-            return Err(Error::InvalidArgument(format!("reshape: {:?} has not the elements of {shape:?}", self.shape)));
+            return Err(Error::InvalidArgument(format!(
+                "reshape: {:?} cannot become {shape:?}: the sizes differ",
+                self.shape
+            )));
         }
         Ok(Array { shape: shape.to_vec(), ..self.clone() })
     }

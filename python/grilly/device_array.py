@@ -145,7 +145,7 @@ class VulkanTensor:
         try:
             wanted = np.broadcast_to(np.int8(0), self.shape).reshape([int(axis.__index__()) for axis in axes]).shape
         except ValueError:
-            raise InvalidArgumentError(f"reshape: shape {self.shape} has not the elements of {tuple(axes)}") from None
+            raise InvalidArgumentError(f"reshape: {self.shape} cannot become {tuple(axes)}: the sizes differ") from None
         except (AttributeError, TypeError):
             raise InvalidTypeError(f"reshape: {axes!r} is not a shape") from None
         integers = None if self._integers is None else self._integers.reshape(wanted)

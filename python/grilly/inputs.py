@@ -95,7 +95,7 @@ def path_text(path: Any, name: str) -> str:
         os.fsencode(text)
     except UnicodeEncodeError:
         raise InvalidArgumentError(
-            f"{name} is {text!r}, which is no path: it holds a lone surrogate, which is half a character"
+            f"{name} is {text!r}, which is not a path: it contains a lone surrogate (half a character)"
         ) from None
     return text
 

@@ -22,7 +22,7 @@ def given(text: Any, pair: Any, words: bool) -> tuple[list[Any], list[Any] | Non
         pairs = [pair] if pair else None
     elif pair is None:
         pairs = None
-        # A pair of lists of words is told from a list of words by its items.
+        # The items distinguish a pair of lists of words from a list of words.
         paired = [is_pair(item, words) for item in items]
         if items and all(paired):
             items, pairs = [first for first, _ in items], [second for _, second in items]
@@ -33,7 +33,7 @@ def given(text: Any, pair: Any, words: bool) -> tuple[list[Any], list[Any] | Non
         if is_text:
             raise InvalidTypeError("text_pair is a str and text a list, expected a list for both")
         if len(pairs) != len(items):
-            raise InvalidArgumentError(f"{len(items)} texts and {len(pairs)} second ones are no pairs")
+            raise InvalidArgumentError(f"{len(items)} first and {len(pairs)} second texts, expected as many of each")
     if words:
         items, pairs = [list(item) for item in items], None if pairs is None else [list(item) for item in pairs]
     return items, pairs, single

@@ -76,7 +76,7 @@ impl Engine {
                 return Ok(Array::new(slf, array));
             }
         }
-        Err(Error::InvalidType(format!("upload: {} is none of {}", array.dtype(), names())).into())
+        Err(Error::InvalidType(format!("upload: {} is not one of {}", array.dtype(), names())).into())
     }
 
     /// Runs an op with the shaders registered for `architecture` and returns its result. Operands that are None, of an op

@@ -68,7 +68,7 @@ impl ShaderCompiler {
         for (Name(name), Name(value)) in &defines {
             let fine = |text: &str| !text.contains('\0');
             if !fine(name) || !fine(value) || name.is_empty() {
-                return Err(Error::InvalidArgument(format!("defines: {name:?} is no name of a macro")).into());
+                return Err(Error::InvalidArgument(format!("defines: {name:?} is not the name of a macro")).into());
             }
         }
         let compile_options = CompileOptions {

@@ -33,8 +33,7 @@ impl FromPyObject<'_, '_> for Location {
         let problem = |what: &str| format!("{} {what}", shown(&object));
         object.extract::<PathBuf>().map(Location).map_err(|error| match error {
             e if e.is_instance_of::<PyUnicodeEncodeError>(object.py()) => {
-                Error::InvalidArgument(problem("is no path: it holds a lone surrogate, which is half a character"))
-                    .into()
+                Error::InvalidArgument(problem("is not a path: it contains a lone surrogate (half a character)")).into()
             }
             e if e.is_instance_of::<PyTypeError>(object.py()) => Error::InvalidType(problem("is not a path")).into(),
             other => other.into(),
@@ -61,7 +60,7 @@ pub(crate) fn strings(texts: &Bound<'_, PyList>, name: &str) -> Result<Vec<Strin
 /// As [`strings`]; `InvalidArgument` for lists of different lengths.
 pub(crate) fn pairs(firsts: &Bound<'_, PyList>, seconds: &Bound<'_, PyList>) -> Result<Vec<[String; 2]>> {
     if firsts.len() != seconds.len() {
-        let problem = format!("{} texts and {} second ones are no pairs", firsts.len(), seconds.len());
+        let problem = format!("{} first and {} second texts, expected as many of each", firsts.len(), seconds.len());
         return Err(Error::InvalidArgument(problem));
     }
     let pair = |(index, (first, second)): (usize, (Bound<'_, PyAny>, Bound<'_, PyAny>))| {
@@ -83,7 +82,7 @@ pub(crate) fn string(item: &Bound<'_, PyAny>, name: impl Fn() -> String) -> Resu
     match text.to_str() {
         Ok(text) => Ok(text.to_owned()),
         Err(_) => Err(Error::InvalidArgument(format!(
-            "{} holds a lone surrogate, which is half a character; text.encode(\"utf-8\", \"replace\").decode() \
+            "{} holds a lone surrogate (half a character); text.encode(\"utf-8\", \"replace\").decode() \
              puts a question mark in its place",
             name()
         ))),

@@ -84,7 +84,10 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
     let converts = op.operand(0).role == Role::Any;
     let made = if converts { op.result_type(&[first]) } else { first };
     if made == DType::Bf16 {
-        return Err(Error::unsupported(op.name(), "arrays have no bfloat16, which programs have between their ops"));
+        return Err(Error::unsupported(
+            op.name(),
+            "arrays cannot be bfloat16; values between the ops of a program can",
+        ));
     }
     let half = made == DType::F16;
     call.results.clear();

@@ -111,7 +111,7 @@ fn numbers(
         };
         let wrong = || {
             let kind = scalar.glsl();
-            Error::InvalidArgument(format!("{}: {number} is no value of the {what} {name:?}, {kind}", variant.name))
+            Error::InvalidArgument(format!("{}: {number} is not a value of the {what} {name:?}, {kind}", variant.name))
         };
         let whole = |least: f64, most: f64| number.fract() == 0.0 && (least..=most).contains(number);
         match scalar {

@@ -228,7 +228,7 @@ pub trait ArrayEngine: Send + Sync {
     #[cfg(feature = "vulkan")]
     fn dispatch(&self, call: &UserDispatch, buffers: &mut [Memory]) -> Result<()> {
         let _ = buffers;
-        Err(Error::unsupported(call.variant.name, "a shader runs on Vulkan devices alone"))
+        Err(Error::unsupported(call.variant.name, "a shader runs only on Vulkan devices"))
     }
     /// Limits and features of a Vulkan device.
     #[cfg(feature = "vulkan")]

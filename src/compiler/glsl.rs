@@ -48,7 +48,7 @@ impl Request<'_> {
 
     fn compiler(&self) -> Result<shaderc::Compiler, String> {
         if self.text.contains('\0') {
-            return Err(format!("{}: error: the file holds a zero byte, so it is no text", self.file));
+            return Err(format!("{}: error: the file contains a zero byte: it is not text", self.file));
         }
         shaderc::Compiler::new().map_err(|e| format!("{}: error: no shader compiler: {e}", self.file))
     }

@@ -88,7 +88,7 @@ fn own(shader: &str, file: &str, missing: Error) -> Result<()> {
     }
     Err(Error::PipelineCreationFailed {
         shader: file.to_owned(),
-        reason: format!("it has not the interface of {shader:?}"),
+        reason: format!("it does not have the interface of {shader:?}"),
         remedy: "name a shader that has".into(),
     })
 }

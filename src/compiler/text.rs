@@ -28,7 +28,7 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
         return Err(fault(&format!("has more than {LONGEST} bytes, which is the most that is compiled")));
     }
     match text.contains('\0') {
-        true => Err(fault("is no text: it holds a zero byte")),
+        true => Err(fault("is not text: it contains a zero byte")),
         false => Ok(text),
     }
 }

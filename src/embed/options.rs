@@ -132,7 +132,7 @@ fn named<'de, D: Deserializer<'de>, T: FromStr<Err = Error>>(value: D) -> std::r
 
 fn modes<'de, D: Deserializer<'de>>(value: D) -> std::result::Result<Option<Vec<PoolMode>>, D::Error> {
     let mode = |name: String| {
-        PoolMode::named(&name).ok_or_else(|| D::Error::custom(format_args!("{name:?} is no pooling mode")))
+        PoolMode::named(&name).ok_or_else(|| D::Error::custom(format_args!("{name:?} is not a pooling mode")))
     };
     let names = Option::<Vec<String>>::deserialize(value)?;
     names.map(|names| names.into_iter().map(mode).collect()).transpose()

@@ -78,7 +78,7 @@ pub(super) fn check_ptx(ptx: &str, cuda: &str) -> Result<(), String> {
         }
     }
     if ptx.contains("bar.sync") != cuda.contains(METAL_BARRIER) {
-        return Err("the PTX has not the barriers of the CUDA C++".into());
+        return Err("the PTX does not have the barriers of the CUDA C++".into());
     }
     Ok(())
 }

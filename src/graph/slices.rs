@@ -28,10 +28,10 @@ impl Graph {
         let fixed = |shape: &Shape| shape.0.iter().all(|dim| matches!(dim, Dim::Fixed(_)));
         let (size, end) = (all.elements(Counts::default()), first + shape.elements(Counts::default()));
         if !(fixed(all) && fixed(&shape)) || end > size {
-            return wrong(format!("{shape} from element {first} is no part of {whole}, of shape {all}"));
+            return wrong(format!("{shape} from element {first} is not a part of {whole}, of shape {all}"));
         }
         if !dtype.is_float() || matches!(self.value(self.owner(of)).source, Source::Weight(_) | Source::Filled(_)) {
-            return wrong(format!("{whole} has no parts, which only floats that are no constants have"));
+            return wrong(format!("{whole} cannot be read in parts: it is a constant or holds integers"));
         }
         let dtype = *dtype;
         Ok(self.push(Value { name: name.to_owned(), shape, dtype, source: Source::Slice(of, first) }))

@@ -21,7 +21,7 @@ impl Value {
             Source::Filled(bits) => {
                 vec![TensorView::new(DType::F32, DType::F32, &[elements], bits.to_le_bytes().repeat(elements))]
             }
-            _ => return Err(Error::InvalidArgument(format!("{} is bound as a weight and is none", self.name))),
+            _ => return Err(Error::InvalidArgument(format!("{} is bound as a weight but is not one", self.name))),
         };
         let found: usize = parts.iter().map(TensorView::elements).sum();
         if !parts.iter().all(TensorView::is_whole) || found != elements {

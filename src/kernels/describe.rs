@@ -181,7 +181,7 @@ mod tests {
         assert!(fault("swiglu", serde_json::json!({"hidden_dim": -1})).starts_with("swiglu: invalid value"));
         assert!(fault("swiglu", serde_json::json!({"hidden_dim": 0})).contains("hidden_dim is 0"));
         let heads = fault("rms_norm_rope", serde_json::json!({"hidden_dim": 100}));
-        assert_eq!(heads, "rms_norm_rope: hidden_dim 100 is no multiple of head_dim 64");
+        assert_eq!(heads, "rms_norm_rope: hidden_dim 100 is not a multiple of head_dim 64");
         assert!(fault("softmax_dropout", serde_json::json!({"p": 2.0})).contains("p is 2"));
     }
 }

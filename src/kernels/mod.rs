@@ -142,7 +142,7 @@ impl Kernel {
     /// Returns the first operand, after checking its trailing axes and all axes of the weights against the options.
     fn check<'a>(&self, operands: &[&'a Array]) -> Result<&'a Array> {
         if self.options.use_bfloat16 {
-            let reason = "arrays have no bfloat16: take use_half, or compile the kernel for another engine";
+            let reason = "arrays cannot be bfloat16: take use_half, or compile the kernel for another engine";
             return Err(Error::unsupported(self.row.name, reason));
         }
         let first = *operands.first().ok_or_else(|| self.fault("no operands".into()))?;

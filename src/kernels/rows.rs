@@ -73,7 +73,7 @@ impl Options {
         }
         let heads = matches!(name, "rms_norm_rope" | "flash_attention");
         if heads && !self.hidden_dim.is_multiple_of(self.head_dim) {
-            return fault(format!("hidden_dim {} is no multiple of head_dim {}", self.hidden_dim, self.head_dim));
+            return fault(format!("hidden_dim {} is not a multiple of head_dim {}", self.hidden_dim, self.head_dim));
         }
         if let Some(config) = self.config {
             validate_config(config, u64::MAX)?;

@@ -254,7 +254,7 @@ impl Operation for Attention {
     fn check_counts(&self, of: &Shapes<'_>, counts: Counts) -> Result<()> {
         let texts = counts.texts;
         if !texts.is_multiple_of(self.shared_by) {
-            return Err(of.fault(format!("{texts} texts are no multiple of {}", self.shared_by)));
+            return Err(of.fault(format!("{texts} texts are not a multiple of {}", self.shared_by)));
         }
         let boundaries = texts / self.shared_by + 1;
         if of["kv_offsets"].elements(counts) != boundaries {

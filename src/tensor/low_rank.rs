@@ -85,7 +85,9 @@ impl<'a> TensorView<'a> {
             let fits = whole.elements() == axes.iter().product::<usize>() && whole.is_whole();
             match fits && product.set < product.sets && product.rank <= MOST_RANK {
                 true => whole.after(&Recipe::Rows(product.set..product.set + 1)),
-                false => Err(Error::InvalidArgument(format!("{name} is no factor of rank {}: {axes:?}", product.rank))),
+                false => {
+                    Err(Error::InvalidArgument(format!("{name} is not a factor of rank {}: {axes:?}", product.rank)))
+                }
             }
         });
         let (left, view) = (left?, right?);

@@ -180,7 +180,7 @@ fn factors_of_other_sizes_are_refused() {
         fault(|added| added.set = 2),
         fault(|added| added.left = "right".into()),
     ] {
-        assert!(text.contains("is no factor of rank"), "{text}");
+        assert!(text.contains("is not a factor of rank"), "{text}");
     }
 }
 

@@ -51,7 +51,7 @@ impl Arena {
         }
         match known.into_keys().min() {
             Some(name) => Err(Error::InvalidArgument(format!(
-                "the checkpoint has {name}, which its model and its optimizer have not"
+                "the checkpoint has {name}, which neither its model nor its optimizer has"
             ))),
             None => Ok(arrays),
         }

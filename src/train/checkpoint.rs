@@ -88,7 +88,7 @@ impl Checkpoint {
             let path = folder.join(TOKENIZER);
             match fs::read(&path) {
                 Ok(found) if found == tokenizer.as_bytes() => {}
-                Ok(_) => return Err(fault(&path, "is that of another run; name another folder")),
+                Ok(_) => return Err(fault(&path, "belongs to another run; name another folder")),
                 Err(_) => replace(&path, tokenizer.as_bytes())?,
             }
         }
@@ -143,7 +143,7 @@ impl Checkpoint {
         let hashes = read.hashes();
         let known = sha256.iter().chain(&hashes).map(|(name, _)| name);
         match known.into_iter().find(|name| sha256.get(*name) != hashes.get(*name)) {
-            Some(name) => Err(fault(&stored, format!("is damaged: {name} has not its SHA-256{}", remedy(path)))),
+            Some(name) => Err(fault(&stored, format!("is damaged: {name} does not have its SHA-256{}", remedy(path)))),
             None => Ok(read),
         }
     }
@@ -177,7 +177,7 @@ fn tokenizer_of(record: &Path, known: &str) -> Result<String> {
     let text = fs::read_to_string(&path).map_err(|cause| fault(&path, format!("cannot be read: {cause}")))?;
     match sha256(text.as_bytes()) == known {
         true => Ok(text),
-        false => Err(fault(&path, "is damaged, or that of another run: it has not its SHA-256")),
+        false => Err(fault(&path, "is damaged, or of another run: it does not have its SHA-256")),
     }
 }
 
@@ -241,7 +241,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
         Ok::<(), std::io::Error>(())
     };
     write().map_err(|cause| {
-        // The cause is told; what is left of the file is overwritten by the next one.
+        // The error names the cause; the next checkpoint overwrites what is left of the file.
         let _ = fs::remove_file(&unfinished);
         fault(path, format!("cannot be written: {cause}; the checkpoints before it are intact"))
     })

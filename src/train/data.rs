@@ -53,7 +53,9 @@ impl Batch {
         let rows = tokens.len() / (length + 1);
         if rows == 0 || length == 0 || tokens.len() != rows * (length + 1) {
             let found = tokens.len();
-            return Err(Error::InvalidArgument(format!("{found} tokens are no windows of {length} + 1 tokens")));
+            return Err(Error::InvalidArgument(format!(
+                "{found} tokens do not divide into windows of {length} + 1 tokens"
+            )));
         }
         let mut batch = Batch { rows: 0, inputs: Vec::new(), targets: Vec::new() };
         tokens.chunks(length + 1).for_each(|window| batch.push(window));

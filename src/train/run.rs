@@ -116,7 +116,7 @@ impl Run {
         let found = Checkpoint::newest(files.folder)?.ok_or_else(none)?;
         let text = sha256(files.text);
         if found.data.as_ref().is_some_and(|known| *known != text) {
-            return Err(files.fault("is a run on another text; name that text, or another folder".into()));
+            return Err(files.fault("holds a run on another text; name that text, or another folder".into()));
         }
         let (config, step) = (found.config.clone(), found.step);
         let vocabulary = found.tokenizer.clone().map_or_else(|| Ok(Vocabulary::default()), Vocabulary::read)?;

@@ -132,7 +132,7 @@ def test_rows_that_are_no_multiple_of_four_are_held_as_float32(tmp_path, device,
         assert model.backend == device
         left, right = (each.encode(texts, normalize_embeddings=False) for each in (model, cpu))
     assert scaled_difference(left, right) <= (2 * NARROW[dtype] if left.dtype == np.float16 else 1e-6)
-    said = [record.getMessage() for record in caplog.records if "held as float32" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "stored as float32" in record.getMessage()]
     assert len(said) == (device == "vulkan"), said
 
 

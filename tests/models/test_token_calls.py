@@ -93,7 +93,7 @@ def test_errors(tokenizer, tokenizers):
         ({"return_tensors": "tf"}, ValueError, "return_tensors is 'tf', expected 'np' or 'pt'"),
         ({"padding": True, "padding_side": "top"}, ValueError, "padding_side is 'top'"),
         ({"text_pair": "a"}, TypeError, "text_pair is a str"),
-        ({"text_pair": ["a"]}, ValueError, "2 texts and 1 second ones"),
+        ({"text_pair": ["a"]}, ValueError, "2 first and 1 second texts"),
         ({"max_lenght": 8}, TypeError, "max_lenght"),
     ]:
         with pytest.raises(kind, match=message):

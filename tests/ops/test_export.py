@@ -254,7 +254,7 @@ def test_what_is_refused():
         kernel.compile(3)
     with pytest.raises(errors.InvalidArgumentError, match="rows is 0"):
         kernel.compile("wgsl", rows=0)
-    with pytest.raises(errors.UnsupportedError, match="arrays have no bfloat16: take use_half"):
+    with pytest.raises(errors.UnsupportedError, match="arrays cannot be bfloat16: take use_half"):
         kernels.get("bias_gelu", hidden_dim=5, use_bfloat16=True)(np.zeros((3, 5)), np.zeros(5))
     with pytest.raises(errors.GrillyError, match="weight"):
         kernels.compile_op("layer_norm", [("float32", (3, 5))] * 3, "wgsl")

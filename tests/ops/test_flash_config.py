@@ -138,7 +138,7 @@ def test_a_kernel_takes_a_configuration_alone(device):
         kernels.get("flash_attention", config=(64, 64, 64, False))
     with pytest.raises(errors.InvalidArgumentError, match="swiglu has no option config"):
         kernels.get("swiglu", config=kernels.default_config)
-    with pytest.raises(errors.InvalidArgumentError, match="hidden_dim 96 is no multiple of head_dim 64"):
+    with pytest.raises(errors.InvalidArgumentError, match="hidden_dim 96 is not a multiple of head_dim 64"):
         kernels.get("flash_attention", hidden_dim=96, config=kernels.default_config)
     x = grilly.to_vulkan(np.ones((5, 64), np.float32), device)
     offsets = grilly.to_vulkan(np.array([0, 5], np.int32), device)

@@ -63,7 +63,7 @@ def test_gradient_descent_repeats_and_is_resumed(device, tmp_path):
 @pytest.mark.parametrize(
     "written, read, problem",
     [
-        ("adamw", "sgd", r"the checkpoint has v\.\S+, which its model and its optimizer have not"),
+        ("adamw", "sgd", r"the checkpoint has v\.\S+, which neither its model nor its optimizer has"),
         ("sgd", "adam", r"the checkpoint has no v\.embedding\.weight of shape \[128, 16\]"),
     ],
 )

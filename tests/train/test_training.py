@@ -446,7 +446,7 @@ def test_bad_tokens_are_named():
     trainer = Trainer(CONFIG, device="cpu", batch_size=2)
     for tokens, error, problem in [
         ([[1, 2]], InvalidArgumentError, "the batch has 1 windows, expected 2 times 1"),
-        ([[1], [2]], InvalidArgumentError, "2 tokens are no windows of 0"),
+        ([[1], [2]], InvalidArgumentError, "2 tokens do not divide into windows of 0"),
         (np.ones((2, 20), int), InvalidArgumentError, "a sequence has 19 tokens, expected 1 to max_seq_len, 12"),
         ([[1, 61], [1, 2]], IndexOutOfRangeError, "61"),
         ([[61, 1], [1, 2]], IndexOutOfRangeError, "61"),

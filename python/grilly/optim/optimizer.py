@@ -197,7 +197,7 @@ class Optimizer:
         groups, states = state_dict["param_groups"], {int(key): held for key, held in state_dict["state"].items()}
         unknown = set(states) - {number for group in groups for number in group["params"]}
         if unknown:
-            raise InvalidArgumentError(f"{owner}: the states of {sorted(unknown)} are of no parameter")
+            raise InvalidArgumentError(f"{owner}: the states of {sorted(unknown)} belong to no parameter")
         sizes = [[len(group["params"]) for group in held] for held in (groups, self.param_groups)]
         if sizes[0] != sizes[1]:
             raise InvalidArgumentError(f"{owner}: the groups have {sizes[0]} parameters, expected {sizes[1]}")

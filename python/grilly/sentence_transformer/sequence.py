@@ -27,7 +27,7 @@ class ModuleSequence(Properties):
     def __getitem__(self, place: int) -> Module:
         """A module by its number, negative ones from the end."""
         if isinstance(place, slice):
-            raise InvalidTypeError("some modules are no model: list(model)[...] gives them as a list")
+            raise InvalidTypeError("a part of the modules is not a model: list(model)[...] gives them as a list")
         number, kinds = as_int(place, "the number of a module"), self._kinds()
         if not -len(kinds) <= number < len(kinds):
             raise IndexError(f"there is no module {number} of {len(kinds)}")

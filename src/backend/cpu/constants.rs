@@ -98,7 +98,7 @@ impl Constants {
     /// Packs the matrices `[..., rows, depth]` of a shape from its parts, stacked by rows.
     fn pack(&self, parts: &[Part], shape: &[usize], arch: Arch) -> Result<Arc<[Packed]>> {
         let [others @ .., rows, depth] = shape else {
-            return Err(Error::InvalidArgument(format!("{}: {shape:?} is no matrix", names(parts))));
+            return Err(Error::InvalidArgument(format!("{}: {shape:?} is not a matrix", names(parts))));
         };
         let (matrices, rows, depth) = (others.iter().product::<usize>(), *rows, *depth);
         let views = self.views(parts, matrices * rows * depth)?;

@@ -54,7 +54,7 @@ impl CpuProgram {
         // The op would read 16-bit elements, while every other value is stored as float32.
         if let Some(node) = plan.graph.nodes.iter().filter(narrow).find(|node| node.op.operand(0).role == Role::Any) {
             let what = format!("{} in 16 bits", node.name);
-            return Err(Error::unsupported(what, "a batch on the CPU is held as float32"));
+            return Err(Error::unsupported(what, "a batch on the CPU is stored as float32"));
         }
         let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let threads = Threads::new(options.num_threads)?;

@@ -36,7 +36,7 @@ pub(super) fn prepare(
     plan.check_batches()?;
     match lower(&plan, &opened.device.capabilities) {
         Err(Error::Unsupported { what, reason }) if plan.narrow().is_some() => {
-            log::info!(target: "grilly", "everything is held as float32: {what}: {reason}");
+            log::info!(target: "grilly", "everything is stored as float32: {what}: {reason}");
             prepare(opened, Arc::new(plan.widened()), weights, options)
         }
         dispatches => prepare_dispatches(opened, plan, dispatches?, weights, options),

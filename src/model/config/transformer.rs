@@ -94,7 +94,7 @@ pub(super) fn read(
     // A module of a repository's own code has settings of its own.
     if modules.own_class.is_none() {
         for key in fields.unread() {
-            let problem = format!("{key} is no setting of a Transformer, and sentence-transformers fails for it, too");
+            let problem = format!("{key} is not a setting of a Transformer; sentence-transformers fails for it, too");
             fields.fault(problem);
         }
     }

@@ -92,7 +92,7 @@ fn read_all<T>(path: &Path, read: impl FnOnce(&mut Fields<'_>) -> Result<T>) -> 
     read_fields(path, |fields| {
         let found = read(fields)?;
         for key in fields.unread() {
-            fields.fault(format!("the module has no setting {key}, in sentence-transformers neither"));
+            fields.fault(format!("the module has no setting {key}, nor has it in sentence-transformers"));
         }
         Ok(found)
     })

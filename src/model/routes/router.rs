@@ -186,7 +186,7 @@ fn read_parameters(fields: &mut Fields<'_>, routes: &[(String, Vec<Row>)]) -> Pa
         }
     }
     for key in fields.unread() {
-        fields.fault(format!("{key} is no parameter of a Router"));
+        fields.fault(format!("{key} is not a parameter of a Router"));
     }
     (default, mappings)
 }

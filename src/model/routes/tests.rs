@@ -165,7 +165,7 @@ fn faults_of_a_router_are_named() {
         (|s| s["parameters"]["default_route"] = json!("x"), "default_route is \"x\""),
         (|s| s["parameters"]["route_mappings"] = json!({"ask": "ask"}), "is not a pair"),
         (|s| s["parameters"]["route_mappings"] = json!({"('ask', None)": "x"}), "has the route \"x\""),
-        (|s| s["parameters"]["other"] = json!(true), "other is no parameter of a Router"),
+        (|s| s["parameters"]["other"] = json!(true), "other is not a parameter of a Router"),
     ];
     for (change, part) in changes {
         let error = fault(change);

@@ -57,7 +57,7 @@ fn damaged_files_are_named_with_the_remedy() {
     let mut changed = whole.clone();
     *changed.last_mut().unwrap() ^= 1;
     fs::write(&stored, &changed).unwrap();
-    fails("has not its SHA-256");
+    fails("does not have its SHA-256");
     fs::remove_file(&stored).unwrap();
     fails("cannot be read");
     let record = fs::read(&path).unwrap();
@@ -80,7 +80,7 @@ fn learned_tokens_are_beside_and_checked() {
     };
     fails(with("other").write(folder.path()).map(|_| None), "is that of another run");
     fs::write(folder.path().join(TOKENIZER), "other").unwrap();
-    fails(Checkpoint::newest(folder.path()), "it has not its SHA-256");
+    fails(Checkpoint::newest(folder.path()), "it does not have its SHA-256");
     fs::remove_file(folder.path().join(TOKENIZER)).unwrap();
     fails(Checkpoint::newest(folder.path()), "cannot be read");
 }

@@ -18,7 +18,8 @@ pub fn rope(to: &mut Lowering<'_>, op: &Rope) -> Result<()> {
     let variant = to.select(if by_rows { &rope_rows::KERNEL } else { &rope::KERNEL })?;
     if variant.stored.is_narrow() && !vector {
         let what = format!("rope in {}", variant.stored.name());
-        let reason = format!("a head has {columns} columns, {} of them rotated, no multiples of eight", 2 * half);
+        let reason =
+            format!("a head has {columns} columns, {} of them rotated; both must be multiples of eight", 2 * half);
         return Err(Error::unsupported(what, reason));
     }
     if by_rows {

@@ -179,7 +179,7 @@ impl<'a> Pickle<'a> {
                 let items = if opcode == b'a' { vec![self.pop()?] } else { self.since_mark()? };
                 match self.stack.last() {
                     Some(Value::List(list)) => self.items[*list].extend(items),
-                    _ => return Err("an item is added to what is no list".into()),
+                    _ => return Err("an item is added to what is not a list".into()),
                 }
                 return Ok(None);
             }
@@ -187,7 +187,7 @@ impl<'a> Pickle<'a> {
                 let items = if opcode == b's' { self.last(2)? } else { self.since_mark()? };
                 match self.stack.last() {
                     Some(Value::Dict(dict)) if items.len().is_multiple_of(2) => self.items[*dict].extend(items),
-                    _ => return Err("keys and values are added to what is no dictionary".into()),
+                    _ => return Err("keys and values are added to what is not a dictionary".into()),
                 }
                 return Ok(None);
             }

@@ -208,7 +208,7 @@ fn lying_tensors_are_refused() {
         (b"NNs".to_vec(), "no dictionary"),
         (b"]}(Nu".to_vec(), "no dictionary"),
         (b"NQ".to_vec(), "no storage"),
-        (b"NNR".to_vec(), "arguments that are no tuple"),
+        (b"NNR".to_vec(), "arguments that are not a tuple"),
         (b"(\x85".to_vec(), "lacks its operands"),
         (b"ttt".to_vec(), "lacks its operands"),
     ] {

@@ -39,16 +39,16 @@ impl<'a> Pickle<'a> {
         {
             return Ok(Value::Storage(Storage { dtype, key, elements }));
         }
-        Err("an object outside the pickle is no storage".into())
+        Err("an object outside the pickle is not a storage".into())
     }
 
     /// The result of a callable with a tuple of arguments.
     pub(super) fn call(&mut self) -> Result<Value<'a>, String> {
         let [callable, arguments] = self.last(2)?[..] else { return Err(SHORT.into()) };
-        let Value::Tuple(arguments) = arguments else { return Err("arguments that are no tuple".into()) };
+        let Value::Tuple(arguments) = arguments else { return Err("arguments that are not a tuple".into()) };
         let other = || match callable {
             Value::Callable(known) => Err(format!("{known:?} has other arguments than torch writes; {REMEDY}")),
-            _ => Err(format!("calls what is no function; {REMEDY}")),
+            _ => Err(format!("calls what is not a function; {REMEDY}")),
         };
         match (callable, &self.items[arguments][..]) {
             (Value::Callable(Callable::OrderedDict), []) => Ok(Value::Dict(self.new_items(Vec::new()))),
