@@ -63,7 +63,8 @@ def relu(logits: Floats) -> Floats:
         >>> relu(np.float32([-1.0, 2.0])).tolist()
         [0.0, 2.0]
     """
-    return np.maximum(logits, np.float32(0))
+    scores: npt.NDArray[np.float32] = np.maximum(logits, np.float32(0))
+    return scores
 
 
 def softmax(logits: Floats) -> Floats:

@@ -126,7 +126,7 @@ def row_products(a: Any, b: Any) -> npt.NDArray[np.floating[Any]]:
         [[2.0], [0.0]]
     """
     if not isinstance(b, Products) or (isinstance(a, Products) and a.nnz * len(b._rows) < b.nnz * len(a._rows)):
-        return row_products(b, a).T
+        return np.transpose(row_products(b, a))
     dtype = np.promote_types(np.promote_types(a.dtype, b.dtype), np.float32)
     result = np.zeros((len(a), len(b._rows)), dtype)
     filled = np.flatnonzero(np.diff(b.starts))  # `reduceat` has no sum of nothing

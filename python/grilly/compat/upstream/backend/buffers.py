@@ -119,7 +119,7 @@ def as_bytes(data: Any) -> npt.NDArray[np.uint8]:
 
 def as_words(held: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
     """Whole words of 4 bytes, the last one zero-padded."""
-    return np.frombuffer(held.tobytes() + b"\0" * (-held.size % 4), np.uint32).copy()
+    return np.array(np.frombuffer(held.tobytes() + b"\0" * (-held.size % 4), np.uint32))
 
 
 @closed()

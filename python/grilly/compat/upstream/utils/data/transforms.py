@@ -60,7 +60,8 @@ class ToFloat32:
         self.scale = scale
 
     def __call__(self, x: Any) -> Array:
-        return np.asarray(x, np.float32) * np.float32(self.scale)
+        scaled: Array = np.asarray(x, np.float32) * np.float32(self.scale)
+        return scaled
 
 
 @closed("mean", "std")
