@@ -56,7 +56,7 @@ def main() -> None:
     wheel, model_folder = Path(sys.argv[1]), sys.argv[2]
     archive = check_archive(wheel)
     check_environment()
-    print(f"wheel: {archive}; {check_encode(model_folder)}")
+    print(f"wheel: {archive}; Python {sys.version.split()[0]}: {check_encode(model_folder)}")
 
 
 if __name__ == "__main__":
