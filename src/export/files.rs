@@ -100,8 +100,8 @@ mod tests {
             let own = ShaderCompiler::new(config).get_compute_function(name, "main").unwrap();
             let interface: serde_json::Value = serde_json::from_slice(&read(name, "json")).unwrap();
             let names: Vec<_> = own.variant.bindings.iter().map(|binding| json!(binding.name)).collect();
-            let told = interface["bindings"].as_array().unwrap();
-            assert_eq!(names, told.iter().map(|binding| binding["name"].clone()).collect::<Vec<_>>(), "{name}");
+            let described = interface["bindings"].as_array().unwrap();
+            assert_eq!(names, described.iter().map(|binding| binding["name"].clone()).collect::<Vec<_>>(), "{name}");
             assert_eq!(interface["local_size"], json!(own.variant.local_size), "{name}");
             assert_eq!(interface["kernel"], kernel.name);
             assert_eq!(read(name, "spv"), bytemuck::cast_slice::<u32, u8>(&variant.spirv), "{name}");

@@ -16,24 +16,24 @@ const OPTIONS: [&std::ffi::CStr; 2] = [c"--gpu-architecture=compute_75", c"--std
 const ABSENT: &str = "NVRTC is not there: install it (pip install nvidia-cuda-nvrtc-cu12, or NVIDIA's CUDA toolkit), or \
                       take the target \"cuda\", whose code `nvcc -ptx` compiles";
 
-type Program = *mut c_void;
-type Measure = unsafe extern "C" fn(Program, *mut usize) -> c_int;
-type Fetch = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
+type NvrtcProgram = *mut c_void;
+type Measure = unsafe extern "C" fn(NvrtcProgram, *mut usize) -> c_int;
+type Fetch = unsafe extern "C" fn(NvrtcProgram, *mut c_char) -> c_int;
 
 /// The functions of the library, which stays loaded.
 struct Nvrtc {
     create: unsafe extern "C" fn(
-        *mut Program,
+        *mut NvrtcProgram,
         *const c_char,
         *const c_char,
         c_int,
         *const *const c_char,
         *const *const c_char,
     ) -> c_int,
-    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int,
+    compile: unsafe extern "C" fn(NvrtcProgram, c_int, *const *const c_char) -> c_int,
     log: (Measure, Fetch),
     ptx: (Measure, Fetch),
-    destroy: unsafe extern "C" fn(*mut Program) -> c_int,
+    destroy: unsafe extern "C" fn(*mut NvrtcProgram) -> c_int,
 }
 
 impl Nvrtc {
@@ -54,7 +54,7 @@ impl Nvrtc {
     }
 
     fn compile(&self, text: &CString) -> Result<Vec<u8>, String> {
-        let mut program: Program = ptr::null_mut();
+        let mut program: NvrtcProgram = ptr::null_mut();
         let options = OPTIONS.map(std::ffi::CStr::as_ptr);
         // SAFETY: the strings end with zero and outlive the calls; the program is destroyed once, after its last use.
         unsafe {
@@ -75,7 +75,7 @@ impl Nvrtc {
 ///
 /// # Safety
 /// The program exists, and both functions belong to one text of it.
-unsafe fn fetched(program: Program, (measure, fetch): (Measure, Fetch)) -> Vec<u8> {
+unsafe fn fetched(program: NvrtcProgram, (measure, fetch): (Measure, Fetch)) -> Vec<u8> {
     let mut size = 0;
     // SAFETY: the memory has the size that the library asked for.
     unsafe {

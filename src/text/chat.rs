@@ -67,8 +67,8 @@ impl Chat {
         form: Option<Form>,
     ) -> Result<Self> {
         let text = chosen(template, arguments.get("chat_template"))?;
-        let told = template.as_str().is_some_and(|text| !STRUCTURED.iter().any(|part| text.contains(part)));
-        let form = form.unwrap_or(if told { Form::Flat } else { Form::Structured });
+        let flat = template.as_str().is_some_and(|text| !STRUCTURED.iter().any(|part| text.contains(part)));
+        let form = form.unwrap_or(if flat { Form::Flat } else { Form::Structured });
         let environment = environment::of(&text).map_err(|e| Error::unsupported("the chat template", shown(&e)))?;
         let own = ["chat_template", "restore_suffix"];
         let given = arguments.iter().filter(|(key, _)| !own.contains(&key.as_str()));

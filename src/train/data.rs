@@ -104,10 +104,10 @@ impl Dataset {
 
     /// A text in the tokens of a vocabulary, whose bytes from `split` on are held out.
     pub(super) fn of_text(text: &[u8], split: usize, vocabulary: &Vocabulary, windows: Windows) -> Result<Self> {
-        let (training, held) = text.split_at(split);
+        let (training, held_out) = text.split_at(split);
         let mut tokens = vocabulary.encode(training)?;
         let split = tokens.len();
-        tokens.extend(vocabulary.encode(held)?);
+        tokens.extend(vocabulary.encode(held_out)?);
         Dataset::divided(tokens, split, windows)
     }
 

@@ -188,11 +188,11 @@ mod tests {
     fn only_the_tokens_asked_for_are_drawn() {
         let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
         assert_eq!(counts(&greedy), [0, 10_000, 0, 0, 0]);
-        let kept = |sampling: Sampling| counts(&sampling).map(|count| count > 0);
-        assert_eq!(kept(Sampling { top_k: Some(3), ..Sampling::default() }), [false, true, true, true, false]);
+        let chosen = |sampling: Sampling| counts(&sampling).map(|count| count > 0);
+        assert_eq!(chosen(Sampling { top_k: Some(3), ..Sampling::default() }), [false, true, true, true, false]);
         // The two of probability 0.39 each reach 0.7, and the third is needed for 0.8.
-        assert_eq!(kept(Sampling { top_p: 0.7, ..Sampling::default() }), [false, true, false, true, false]);
-        assert_eq!(kept(Sampling { top_p: 0.8, ..Sampling::default() }), [false, true, true, true, false]);
+        assert_eq!(chosen(Sampling { top_p: 0.7, ..Sampling::default() }), [false, true, false, true, false]);
+        assert_eq!(chosen(Sampling { top_p: 0.8, ..Sampling::default() }), [false, true, true, true, false]);
         assert!(greedy.choose(&[1.0, f32::NAN], 0).is_err());
     }
 

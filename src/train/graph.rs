@@ -109,8 +109,8 @@ impl Model {
         let share = self.graph.input("share", scalar(), DType::F32);
         let ones = self.graph.filled(1.0, Shape::vector(Dim::Tokens));
         let shares = self.graph.node("shares", Binary::from(BinaryKind::Multiply), &[ones, share])?;
-        let kept = if options.gradient_checkpointing { &self.hidden[..] } else { &[] };
-        let gradients = self.graph.gradients_from(losses, shares, &self.parameters, kept)?;
+        let checkpointed = if options.gradient_checkpointing { &self.hidden[..] } else { &[] };
+        let gradients = self.graph.gradients_from(losses, shares, &self.parameters, checkpointed)?;
         let all = state_like(&mut self.graph, GRADIENTS);
         for (parameter, gradient) in self.parameters.iter().zip(gradients) {
             self.graph.write_to(gradient, all, self.first(*parameter))?;
