@@ -8,11 +8,15 @@ mod decoding;
 mod encodings;
 mod files;
 mod frames;
+mod load;
 mod pairs;
+mod parts;
 mod sentence_pieces;
 mod sentences;
 mod settings;
+mod side;
 mod special;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
@@ -24,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 pub use tokenizers::Encoding;
-use tokenizers::{PostProcessor, Token};
+use tokenizers::PostProcessor;
 
 use crate::error::brief;
 use crate::{Error, Result};
@@ -32,8 +36,9 @@ pub use choice::{OwnTokenizer, OwnTokenizers};
 use cuts::Cuts;
 pub use decoding::Described;
 pub use encodings::{Encodings, Given, Padding, Sequence, Shortened, Truncation, Wanted};
-use files::Loaded;
-pub use files::Side;
+use load::Loaded;
+pub use side::Side;
+use surroundings::{Surroundings, post_process};
 
 /// A text's tokens, special tokens included, truncated to the limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -77,7 +82,7 @@ impl Tokenizer {
         arguments: &Map<String, Value>,
         of_model: OwnTokenizers,
     ) -> Result<Self> {
-        Tokenizer::of(files::load(folder, lower_case, arguments, of_model)?)
+        Tokenizer::of(load::folder(folder, lower_case, arguments, of_model)?)
     }
 
     /// Reads `tokenizer.json` of `folder`, without special tokens around a text; returns its own limit of tokens, too.
@@ -85,7 +90,7 @@ impl Tokenizer {
     /// # Errors
     /// As [`Tokenizer::load`].
     pub fn plain(folder: &Path) -> Result<(Self, Option<usize>)> {
-        let (loaded, limit) = files::load_plain(folder)?;
+        let (loaded, limit) = load::plain(folder)?;
         Ok((Tokenizer::of(loaded)?, limit))
     }
 
@@ -117,25 +122,24 @@ impl Tokenizer {
     /// Tokens of one text, at most `room` not counting special tokens.
     fn encode_one(&self, text: &str, room: usize, side: Side) -> tokenizers::Result<Tokens> {
         let ids = self.cut_ids(text, room, side)?;
-        let mut tokens = match &self.surroundings {
+        Ok(self.segmented(match &self.surroundings {
             Some(surroundings) => surroundings.around(&ids),
-            None => post_process(&self.loaded.tokenizer, &ids)?,
-        };
+            None => post_process(&self.loaded.tokenizer, &ids, None)?,
+        }))
+    }
+
+    /// Tokens with segments as the model takes them.
+    fn segmented(&self, mut tokens: Tokens) -> Tokens {
         if !self.loaded.gives_segments {
             tokens.type_ids.fill(0);
         }
-        Ok(tokens)
+        tokens
     }
 
     /// Ids without special tokens, at most `room`.
     fn cut_ids(&self, text: &str, room: usize, side: Side) -> tokenizers::Result<Vec<u32>> {
         let mut ids = self.plain_ids(text, room, side)?;
-        if ids.len() > room {
-            match side {
-                Side::Right => ids.truncate(room),
-                Side::Left => drop(ids.drain(..ids.len() - room)),
-            }
-        }
+        side.cut(&mut ids, room);
         Ok(ids)
     }
 
@@ -207,7 +211,7 @@ impl Tokenizer {
 
     /// The end at which a long text is truncated.
     pub fn truncation_side(&self) -> Side {
-        if self.keeps_ends.load(Relaxed) { Side::Left } else { Side::Right }
+        Side::of(self.keeps_ends.load(Relaxed))
     }
 
     /// Changes that end, for calls that begin later.
@@ -241,61 +245,18 @@ fn each<T: Sync>(
     kind: &str,
     encode: impl Fn(&T) -> tokenizers::Result<Tokens> + Sync,
 ) -> Result<Vec<Tokens>> {
-    let one = |(place, item): (usize, &T)| {
+    in_parallel(items, |place, item| {
         let fault = |e| Error::InvalidArgument(format!("{kind} {place} cannot be tokenized: {}", brief(e)));
         guarded(|| encode(item)).map_err(fault)
-    };
+    })
+}
+
+/// What `one` makes of every item and its place.
+fn in_parallel<T: Sync, R: Send>(items: &[T], one: impl Fn(usize, &T) -> Result<R> + Sync) -> Result<Vec<R>> {
     match items {
         // A single text is not worth waking other threads.
-        [item] => Ok(vec![one((0, item))?]),
-        _ => items.par_iter().enumerate().map(one).collect(),
-    }
-}
-
-/// The ids of a text with the template applied.
-fn post_process(inner: &tokenizers::Tokenizer, ids: &[u32]) -> tokenizers::Result<Tokens> {
-    let bare = ids.iter().map(|id| Token { id: *id, value: String::new(), offsets: (0, 0) }).collect();
-    let whole = inner.post_process(Encoding::from_tokens(bare, 0), None, true)?;
-    Ok(Tokens { ids: whole.get_ids().to_vec(), type_ids: whole.get_type_ids().to_vec() })
-}
-
-/// The tokens that a template adds before and after every text; applying the template through the library takes a third
-/// of the time of tokenizing.
-#[derive(Debug, PartialEq)]
-struct Surroundings {
-    before: Tokens,
-    /// Segment of the text's own tokens.
-    own: u32,
-    after: Tokens,
-}
-
-impl Surroundings {
-    /// The surroundings of a tokenizer; `None` if its template treats texts of 0 to 3 tokens differently.
-    fn of(inner: &tokenizers::Tokenizer) -> tokenizers::Result<Option<Self>> {
-        let marks = [u32::MAX, u32::MAX - 1, u32::MAX - 2];
-        let one = post_process(inner, &marks[..1])?;
-        let Some(place) = one.ids.iter().position(|id| *id == marks[0]) else { return Ok(None) };
-        let cut = |range: std::ops::Range<usize>| Tokens {
-            ids: one.ids[range.clone()].to_vec(),
-            type_ids: one.type_ids[range].to_vec(),
-        };
-        let found =
-            Surroundings { before: cut(0..place), own: one.type_ids[place], after: cut(place + 1..one.ids.len()) };
-        for length in 0..=marks.len() {
-            if post_process(inner, &marks[..length])? != found.around(&marks[..length]) {
-                return Ok(None);
-            }
-        }
-        Ok(Some(found))
-    }
-
-    fn around(&self, ids: &[u32]) -> Tokens {
-        let own = vec![self.own; ids.len()];
-        let Surroundings { before, after, .. } = self;
-        Tokens {
-            ids: [&before.ids, ids, &after.ids].concat(),
-            type_ids: [&before.type_ids, &own[..], &after.type_ids].concat(),
-        }
+        [item] => Ok(vec![one(0, item)?]),
+        _ => items.par_iter().enumerate().map(|(place, item)| one(place, item)).collect(),
     }
 }
 

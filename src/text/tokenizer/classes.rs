@@ -4,31 +4,16 @@
 //! pre-tokenizer, template and the model's settings follow from the class and the arguments in tokenizer_config.json.
 //! For any other class tokenizer.json is used unchanged.
 
-mod decoded;
 mod rows;
 mod sentences;
 mod steps;
 
-use tokenizers::models::ModelWrapper;
-use tokenizers::models::bpe::{BPE, Merges};
-use tokenizers::models::unigram::Unigram;
-use tokenizers::models::wordpiece::WordPiece;
-use tokenizers::normalizers::NormalizerWrapper;
-use tokenizers::normalizers::precompiled::Precompiled;
-use tokenizers::normalizers::utils::Sequence as Normalizers;
-use tokenizers::pre_tokenizers::PreTokenizerWrapper;
-use tokenizers::pre_tokenizers::sequence::Sequence;
-
-use super::files::Side;
-use super::settings::Settings;
+use super::Side;
 use super::special::ROLES;
-use super::vocabulary::Pieces;
-use crate::Result;
-pub(super) use decoded::Decoded;
+pub(super) use rows::MENDED;
 use rows::{AS_IT_IS, CODED, OVER_CHARACTERS, OVERRULED, WORDS};
 use sentences::SENTENCES;
-use steps::{Normal, Split};
-pub(super) use steps::{mended, quotes};
+pub(super) use steps::{Before, Decoded, Normal, QUOTES, Spaced, Split};
 
 /// Description of the tokenizer that a class builds.
 pub(super) struct Class {
@@ -36,11 +21,11 @@ pub(super) struct Class {
     names: &'static [&'static str],
     pub model: Model,
     /// The steps of normalisation, in order.
-    normal: &'static [Normal],
+    pub normal: &'static [Normal],
     /// The steps that split a text, in order.
-    splits: &'static [Split],
+    pub splits: &'static [Split],
     /// Whether a space is put before a text.
-    prefix: Prefix,
+    pub prefix: Prefix,
     /// The default token of each role, in the order of [`ROLES`]; empty where there is none.
     tokens: [&'static str; ROLES.len()],
     /// Whether a mask token given as a plain string also consumes the spaces before it.
@@ -65,7 +50,7 @@ pub(super) struct Class {
     /// What becomes of the pieces of a SentencePiece file.
     pub conversion: Conversion,
     /// How tokens become a text again.
-    decoded: Decoded,
+    pub decoded: Decoded,
     /// Whether model, normaliser and splitting are those of tokenizer.json, if there is one.
     pub keeps: bool,
 }
@@ -147,13 +132,13 @@ pub(super) enum Model {
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Merging {
     /// Whether a character that is no piece is the unknown token; otherwise it is left out.
-    unknown: bool,
+    pub unknown: bool,
     /// Whether unknown tokens in a row are one.
-    fused: bool,
+    pub fused: bool,
     /// Whether a character that is no piece is the pieces of its bytes, `<0x00>` to `<0xFF>`, if they are pieces.
-    bytes: bool,
+    pub bytes: bool,
     /// What follows the last character of a word in the pieces; may be empty.
-    end: &'static str,
+    pub end: &'static str,
 }
 
 /// The piece of a Unigram model that represents unknown text.
@@ -234,68 +219,5 @@ impl Class {
     /// Whether unknown text is the unknown token, which must then be there.
     pub fn needs_unknown(&self) -> bool {
         matches!(self.model, Model::Words | Model::Merged(Merging { unknown: true, .. }))
-    }
-
-    pub fn normalizer(
-        &self,
-        settings: &Settings,
-        characters: Option<Precompiled>,
-    ) -> Result<Option<NormalizerWrapper>> {
-        let mut steps = Vec::new();
-        for step in self.normal {
-            steps.extend(step.of(settings, characters.as_ref())?);
-        }
-        Ok(match steps.len() {
-            0 | 1 => steps.pop(),
-            _ => Some(Normalizers::new(steps).into()),
-        })
-    }
-
-    pub fn pre_tokenizer(&self, settings: &Settings) -> Result<Option<PreTokenizerWrapper>> {
-        let prefix = match self.prefix {
-            Prefix::Always => true,
-            Prefix::Asked(usual) => settings.flag("add_prefix_space")?.unwrap_or(usual),
-        };
-        let mut steps = Vec::new();
-        for step in self.splits {
-            steps.extend(step.of(settings, prefix)?);
-        }
-        Ok(match steps.len() {
-            0 | 1 => steps.pop(),
-            _ => Some(Sequence::new(steps).into()),
-        })
-    }
-
-    /// The model over a vocabulary; `unknown` is the name of the unknown token, and its id in the settings.
-    pub fn model(
-        &self,
-        pieces: Pieces,
-        merges: Merges,
-        (unknown, id): (&str, Option<usize>),
-    ) -> tokenizers::Result<ModelWrapper> {
-        Ok(match self.model {
-            Model::Words => WordPiece::builder().vocab(pieces.numbered()).unk_token(unknown.to_owned()).build()?.into(),
-            Model::Merged(Merging { unknown: has_unknown, fused, bytes, end }) => {
-                let mut model = BPE::builder().vocab_and_merges(pieces.numbered(), merges).fuse_unk(fused);
-                if has_unknown {
-                    model = model.unk_token(unknown.to_owned());
-                }
-                if !end.is_empty() {
-                    model = model.end_of_word_suffix(end.to_owned());
-                }
-                model.byte_fallback(bytes).build()?.into()
-            }
-            Model::Scored(place) => {
-                let pieces = pieces.scored().ok_or("its pieces have no scores")?;
-                let unscored = |(piece, score): &(String, f64)| piece == unknown && *score == 0.0;
-                let id = match place {
-                    Unknown::Id(id) => id,
-                    Unknown::Unscored(usual) => pieces.iter().position(unscored).unwrap_or(usual),
-                    Unknown::UnscoredOrAsked(usual) => pieces.iter().position(unscored).or(id).unwrap_or(usual),
-                    Unknown::Named => pieces.iter().position(|(piece, _)| piece == unknown).unwrap_or(0),
-                };
-                Unigram::from(pieces, Some(id), false)?.into()
-            }
-        })
     }
 }

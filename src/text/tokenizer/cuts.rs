@@ -4,7 +4,7 @@ use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{NormalizedString, Normalizer, Tokenizer};
 
-use super::classes::quotes;
+use super::parts::quotes;
 
 /// The spaces at which a text may be cut; the space belongs to the part after the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,15 +2,13 @@
 
 use std::borrow::Cow;
 
-use rayon::prelude::*;
 use tokenizers::{
-    AddedVocabulary, Encoding, Model, OffsetType, PaddingDirection, PaddingParams, PaddingStrategy, PostProcessor,
-    PreTokenizer, TruncationDirection, TruncationParams, TruncationStrategy, pad_encodings, truncate_encodings,
+    AddedVocabulary, Encoding, Model, OffsetType, PaddingParams, PaddingStrategy, PostProcessor, PreTokenizer,
+    TruncationParams, TruncationStrategy, pad_encodings, truncate_encodings,
 };
 
-use super::files::Side;
 use super::pairs::kept;
-use super::{Tokenizer, guarded};
+use super::{Side, Tokenizer, guarded, in_parallel};
 use crate::error::brief;
 use crate::{Error, Result};
 
@@ -96,7 +94,7 @@ impl Tokenizer {
         if let Some(splits) = wanted.splits_special.filter(|splits| *splits != vocabulary.get_encode_special_tokens()) {
             vocabulary.to_mut().set_encode_special_tokens(splits);
         }
-        let one = |(place, (first, second)): (usize, &Given)| {
+        let mut rows: Vec<Encoding> = in_parallel(given, |place, (first, second)| {
             let fault = |e| Error::InvalidArgument(format!("text {place} cannot be encoded: {}", brief(e)));
             let read = |text: &Sequence, segment| guarded(|| self.sequence(text, segment, &vocabulary)).map_err(fault);
             let encodings = (read(first, 0)?, second.as_ref().map(|second| read(second, 1)).transpose()?);
@@ -105,12 +103,7 @@ impl Tokenizer {
                 None => encodings,
             };
             guarded(|| self.loaded.tokenizer.post_process(first, second, !wanted.bare)).map_err(fault)
-        };
-        let mut rows: Vec<Encoding> = match given {
-            // A single text is not worth waking other threads.
-            [given] => vec![one((0, given))?],
-            _ => given.par_iter().enumerate().map(one).collect::<Result<_>>()?,
-        };
+        })?;
         if let Some(padding) = &wanted.padding {
             guarded(|| pad_encodings(&mut rows, &padding.library()))
                 .map_err(|e| Error::InvalidArgument(format!("the texts cannot be padded: {}", brief(e))))?;
@@ -171,10 +164,7 @@ impl Tokenizer {
             return Err(Error::InvalidArgument(problem));
         }
         let parameters = TruncationParams {
-            direction: match self.truncation_side() {
-                Side::Left => TruncationDirection::Left,
-                Side::Right => TruncationDirection::Right,
-            },
+            direction: self.truncation_side().truncation(),
             max_length: room,
             strategy: match shortened {
                 Shortened::Longest => TruncationStrategy::LongestFirst,
@@ -191,10 +181,7 @@ impl Padding {
     fn library(&self) -> PaddingParams {
         PaddingParams {
             strategy: self.length.map_or(PaddingStrategy::BatchLongest, PaddingStrategy::Fixed),
-            direction: match self.side {
-                Side::Left => PaddingDirection::Left,
-                Side::Right => PaddingDirection::Right,
-            },
+            direction: self.side.padding(),
             pad_to_multiple_of: self.multiple,
             pad_id: self.token.1,
             pad_type_id: 0,

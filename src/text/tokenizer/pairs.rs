@@ -1,9 +1,9 @@
 //! Pairs of texts, in the template of two.
 
-use tokenizers::{Encoding, PostProcessor, Token};
+use tokenizers::PostProcessor;
 
-use super::files::Side;
-use super::{Tokenizer, Tokens, each, room};
+use super::surroundings::post_process;
+use super::{Side, Tokenizer, Tokens, each, room};
 use crate::Result;
 
 impl Tokenizer {
@@ -29,21 +29,9 @@ impl Tokenizer {
         }
         let lengths = kept([ids[0].len(), ids[1].len()], room);
         for (ids, length) in ids.iter_mut().zip(lengths) {
-            match side {
-                Side::Right => ids.truncate(length),
-                Side::Left => drop(ids.drain(..ids.len() - length)),
-            }
+            side.cut(ids, length);
         }
-        let bare = |ids: &[u32], segment| {
-            let token = |id: &u32| Token { id: *id, value: String::new(), offsets: (0, 0) };
-            Encoding::from_tokens(ids.iter().map(token).collect(), segment)
-        };
-        let whole = self.loaded.tokenizer.post_process(bare(&ids[0], 0), Some(bare(&ids[1], 1)), true)?;
-        let type_ids = match self.loaded.gives_segments {
-            true => whole.get_type_ids().to_vec(),
-            false => vec![0; whole.len()],
-        };
-        Ok(Tokens { ids: whole.get_ids().to_vec(), type_ids })
+        Ok(self.segmented(post_process(&self.loaded.tokenizer, &ids[0], Some(&ids[1]))?))
     }
 }
 
@@ -59,6 +47,8 @@ pub(super) fn kept([first, second]: [usize; 2], room: usize) -> [usize; 2] {
 #[cfg(test)]
 mod tests {
     use tokenizers::utils::truncation::{TruncationParams, truncate_encodings};
+
+    use tokenizers::{Encoding, Token};
 
     use super::*;
 

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+use super::Side;
 use super::classes::Class;
-use super::files::{Side, fault};
-use super::special::{Added, ROLES};
+use super::files::fault;
+use super::special::{Added, ROLES, Specials};
 use crate::{Error, Result};
 
 /// Special tokens without a role, under the current key and its predecessor.
@@ -34,6 +35,18 @@ pub(super) struct Settings {
     older: BTreeMap<u32, Added>,
     /// Whether arguments say which tokens are put around a text.
     pub asked: bool,
+}
+
+/// Truncation and padding as set in tokenizer.json; tokenizer_config.json takes precedence.
+#[derive(Default)]
+pub(super) struct Baked {
+    pub truncation_side: Option<Side>,
+    pub padding_side: Option<Side>,
+    /// Tokens by role.
+    pub tokens: Vec<(&'static str, String)>,
+    /// Special tokens without a role, where the file has them instead of tokenizer_config.json.
+    pub extra: Option<Vec<Added>>,
+    pub limit: Option<usize>,
 }
 
 impl Settings {
@@ -94,6 +107,22 @@ impl Settings {
             Some(Value::String(content)) => Ok(Some(of_text(content))),
             Some(other) => self.added_token(role, other).map(Some),
         }
+    }
+
+    /// The special tokens of the configuration, or else the class' defaults, or else those of the vocabulary's file.
+    pub fn specials(&self, baked: &Baked) -> Result<Specials> {
+        let class = self.class;
+        let mut named = Vec::new();
+        for role in ROLES {
+            let takes_spaces = role == "mask_token" && class.is_some_and(|class| class.mask_takes_spaces);
+            let text = |content: &str| Added { lstrip: takes_spaces, ..Added::special(content) };
+            let stated = baked.tokens.iter().find(|(known, _)| *known == role).map(|(_, token)| token.as_str());
+            let default = class.and_then(|class| class.token(role)).or(stated);
+            named.extend(self.token(role, default, text)?.map(|token| (role.to_owned(), token)));
+        }
+        named.extend(self.other_tokens()?);
+        let plain = class.is_some_and(|class| class.plain_specials);
+        Ok(Specials { named, extra: self.extra_tokens(baked.extra.as_deref())?, plain })
     }
 
     fn added_token(&self, key: &str, value: &Value) -> Result<Added> {

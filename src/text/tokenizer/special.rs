@@ -6,10 +6,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::AddedToken;
 
-use super::files::Baked;
-use super::settings::Settings;
-use crate::Result;
-
 /// Roles of special tokens, in the order in which the reference adds the tokens.
 pub(super) const ROLES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
@@ -19,11 +15,11 @@ pub(super) const ROLES: [&str; 7] =
 pub(super) struct Added {
     pub content: String,
     #[serde(default)]
-    single_word: bool,
+    pub single_word: bool,
     #[serde(default)]
-    lstrip: bool,
+    pub lstrip: bool,
     #[serde(default)]
-    rstrip: bool,
+    pub rstrip: bool,
     /// Whether it is matched after normalisation; if unspecified, false for special tokens.
     pub normalized: Option<bool>,
     #[serde(default)]
@@ -69,29 +65,13 @@ impl From<AddedToken> for Added {
 /// The special tokens of a tokenizer.
 pub(super) struct Specials {
     /// Tokens by role; the roles of [`ROLES`] first.
-    named: Vec<(String, Added)>,
-    extra: Vec<Added>,
+    pub named: Vec<(String, Added)>,
+    pub extra: Vec<Added>,
     /// Whether all are added once more as plain strings.
-    plain: bool,
+    pub plain: bool,
 }
 
 impl Specials {
-    /// Reads the tokens from the configuration, or else the class' defaults, or else those of the vocabulary's file.
-    pub fn read(settings: &Settings, baked: &Baked) -> Result<Self> {
-        let class = settings.class;
-        let mut named = Vec::new();
-        for role in ROLES {
-            let takes_spaces = role == "mask_token" && class.is_some_and(|class| class.mask_takes_spaces);
-            let text = |content: &str| Added { lstrip: takes_spaces, ..Added::special(content) };
-            let stated = baked.tokens.iter().find(|(known, _)| *known == role).map(|(_, token)| token.as_str());
-            let default = class.and_then(|class| class.token(role)).or(stated);
-            named.extend(settings.token(role, default, text)?.map(|token| (role.to_owned(), token)));
-        }
-        named.extend(settings.other_tokens()?);
-        let plain = class.is_some_and(|class| class.plain_specials);
-        Ok(Specials { named, extra: settings.extra_tokens(baked.extra.as_deref())?, plain })
-    }
-
     /// The token of a role.
     pub fn of(&self, role: &str) -> Option<&str> {
         self.named.iter().find(|(known, _)| known == role).map(|(_, token)| token.content.as_str())

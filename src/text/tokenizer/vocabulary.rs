@@ -11,11 +11,11 @@ use tokenizers::normalizers::precompiled::Precompiled;
 use tokenizers::processors::PostProcessorWrapper;
 
 use super::classes::{Class, Model as Form, Piece};
-use super::files::{Baked, Side, fault, read};
-use super::guarded;
+use super::files::{fault, read};
 use super::sentence_pieces::{Kind, SentencePieces, merges};
-use super::settings::Settings;
+use super::settings::{Baked, Settings};
 use super::special::Added;
+use super::{Side, guarded};
 use crate::Result;
 use crate::error::brief;
 

@@ -3,7 +3,7 @@
 
 use super::steps::{Before, Normal, Spaced, Split};
 use super::{Around, Class, Conversion, Decoded, Merging, Model, Pair, Prefix};
-use crate::text::tokenizer::files::Side;
+use crate::text::tokenizer::Side;
 
 /// Names of classes that use tokenizer.json unchanged, without the suffix `Fast`.
 pub(super) const AS_IT_IS: [&str; 5] =
@@ -44,7 +44,7 @@ const ALONE: &str = concat!(
 );
 
 /// The words of later models of Mistral, whose older files have others.
-pub(super) const MENDED: &str = concat!(
+pub(in super::super) const MENDED: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
