@@ -12,6 +12,8 @@ mod glsl;
 mod interface;
 #[path = "../src/backend/vulkan/reflect.rs"]
 mod reflect;
+#[path = "../src/backend/vulkan/spirv.rs"]
+mod spirv;
 #[path = "../src/backend/vulkan/raw/spirv_tools.rs"]
 mod spirv_tools;
 

@@ -6,14 +6,14 @@ use rspirv::binary::Assemble;
 use rspirv::dr::{Instruction, Operand};
 use rspirv::spirv::{Capability, Decoration, Op};
 
-use crate::backend::vulkan::{Feature, reflect};
+use crate::backend::vulkan::{Feature, spirv};
 
 /// The features of [`Feature::ALL`] that a module requires.
 ///
 /// # Errors
 /// The name of a capability that grilly never enables on a device.
 pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
-    let module = reflect::load(words)?;
+    let module = spirv::load(words)?;
     let mut needs = Vec::new();
     for instruction in &module.capabilities {
         let Some(Operand::Capability(capability)) = instruction.operands.first() else { continue };
@@ -44,7 +44,7 @@ pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
 
 /// Whether a module calls `debugPrintfEXT`.
 pub(super) fn prints(words: &[u32]) -> bool {
-    reflect::load(words).is_ok_and(|module| {
+    spirv::load(words).is_ok_and(|module| {
         let name = |instruction: &Instruction| match instruction.operands.first() {
             Some(Operand::LiteralString(name)) => name.starts_with("NonSemantic.DebugPrintf"),
             _ => false,

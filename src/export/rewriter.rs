@@ -6,7 +6,7 @@ use rspirv::binary::Assemble;
 use rspirv::dr::{Instruction, Module, Operand};
 use rspirv::spirv::{BuiltIn, Decoration, ExecutionMode, Op, StorageClass, Word};
 
-use crate::backend::vulkan::reflect;
+use crate::backend::vulkan::spirv;
 
 /// A module with the first id that is free.
 pub(super) struct Rewriter {
@@ -16,7 +16,7 @@ pub(super) struct Rewriter {
 
 impl Rewriter {
     pub fn new(words: &[u32]) -> Result<Self, String> {
-        let mut module = reflect::load(words)?;
+        let mut module = spirv::load(words)?;
         let is_line = |i: &Instruction| matches!(i.class.opcode, Op::Line | Op::NoLine);
         module.debug_string_source.clear();
         module.debug_module_processed.clear();

@@ -8,7 +8,7 @@ use rspirv::dr::Operand;
 use rspirv::spirv::Capability;
 
 use super::lock;
-use super::{Feature, Variant, generated, reflect};
+use super::{Feature, Variant, generated, spirv};
 
 /// By the variant's name and the values of its specialization constants.
 type Counts = BTreeMap<(&'static str, Vec<u32>), Arc<AtomicU64>>;
@@ -52,5 +52,5 @@ fn uses_subgroups(spirv: &[u32]) -> bool {
         let subgroups = Operand::Capability(Capability::GroupNonUniform);
         module.capabilities.iter().any(|instruction| instruction.operands.contains(&subgroups))
     };
-    reflect::load(spirv).is_ok_and(declared)
+    spirv::load(spirv).is_ok_and(declared)
 }

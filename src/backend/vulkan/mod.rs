@@ -39,6 +39,7 @@ pub(crate) mod registry;
 mod replay;
 mod side_by_side;
 mod slot;
+pub(crate) mod spirv;
 mod upload;
 
 pub use arrays::guard_bands;

@@ -2,12 +2,11 @@
 //!
 //! Used by the build script for grilly's own shaders, and by the run-time compiler for users' shaders.
 
-use std::collections::HashMap;
+use rspirv::dr::Operand;
+use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op, StorageClass};
 
-use rspirv::dr::{Instruction, Module, Operand};
-use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op, StorageClass, Word};
-
-use super::interface::{Access, Binding, Constant, Interface, PushMember, Scalar};
+use super::interface::{Access, Binding, Constant, Interface, PushMember};
+use super::spirv::{Reader, literal, load, operand_id};
 
 /// How complete a module's names are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,35 +18,13 @@ pub enum Names {
     Optional,
 }
 
-/// Loads a module's instructions. rspirv does not support `OpExecutionModeId`, which has the form of `OpExecutionMode`.
-///
-/// # Errors
-/// The parse error of rspirv.
-pub fn load(words: &[u32]) -> Result<Module, String> {
-    let mut words = words.to_vec();
-    let mut at = 5;
-    while let Some(word) = words.get_mut(at) {
-        let opcode = *word & 0xffff;
-        if opcode == Op::ExecutionModeId as u32 {
-            *word = (*word & 0xffff_0000) | Op::ExecutionMode as u32;
-        }
-        // Execution modes precede the first function.
-        let length = (*word >> 16) as usize;
-        if opcode == Op::Function as u32 || length == 0 {
-            break;
-        }
-        at += length;
-    }
-    rspirv::dr::load_words(&words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))
-}
-
 /// Reads the interface of a module.
 ///
 /// # Errors
 /// A description of what makes it unusable as a compute shader of grilly's.
 pub fn reflect(words: &[u32], names: Names) -> Result<Interface, String> {
     let module = load(words)?;
-    let reader = Reader::new(&module, names);
+    let reader = Reader::new(&module, names == Names::Required);
     reader.entry_point()?;
     Ok(Interface {
         bindings: reader.bindings()?,
@@ -66,40 +43,12 @@ pub fn reflect(words: &[u32], names: Names) -> Result<Interface, String> {
 #[allow(dead_code)] // the build script uses only the defaults
 pub fn sizes(words: &[u32], constants: &[(u32, u32)]) -> Result<([u32; 3], u32), String> {
     let module = load(words)?;
-    let mut reader = Reader::new(&module, Names::Optional);
+    let mut reader = Reader::new(&module, false);
     reader.values = constants.iter().copied().collect();
     Ok((reader.local_size()?, reader.shared_bytes()?))
 }
 
-/// A module with its declarations by id.
-struct Reader<'a> {
-    module: &'a Module,
-    declared: HashMap<Word, &'a Instruction>,
-    /// Names of ids and of their members.
-    names: HashMap<(Word, Option<u32>), &'a str>,
-    required: bool,
-    /// Values of specialization constants that differ from their defaults, by `constant_id`.
-    values: HashMap<u32, u32>,
-}
-
-impl<'a> Reader<'a> {
-    fn new(module: &'a Module, required: Names) -> Self {
-        let declared = module.types_global_values.iter().filter_map(|i| Some((i.result_id?, i))).collect();
-        let mut names = HashMap::new();
-        for instruction in &module.debug_names {
-            match (instruction.class.opcode, instruction.operands.as_slice()) {
-                (Op::Name, [Operand::IdRef(id), Operand::LiteralString(name)]) => {
-                    names.insert((*id, None), name.as_str())
-                }
-                (Op::MemberName, [Operand::IdRef(id), Operand::LiteralBit32(member), Operand::LiteralString(name)]) => {
-                    names.insert((*id, Some(*member)), name.as_str())
-                }
-                _ => None,
-            };
-        }
-        Reader { module, declared, names, required: required == Names::Required, values: HashMap::new() }
-    }
-
+impl Reader<'_> {
     /// One compute entry point, `main`.
     fn entry_point(&self) -> Result<(), String> {
         let [entry] = self.module.entry_points.as_slice() else {
@@ -112,40 +61,6 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         Err(format!("the entry point is {name:?} of a {model:?} shader, expected \"main\" of a compute shader"))
-    }
-
-    fn declaration(&self, id: Word) -> Result<&'a Instruction, String> {
-        self.declared.get(&id).copied().ok_or_else(|| format!("id {id} is not declared"))
-    }
-
-    /// The declaration of the operand at a position.
-    fn operand(&self, instruction: &Instruction, place: usize) -> Result<&'a Instruction, String> {
-        self.declaration(operand_id(instruction, place)?)
-    }
-
-    /// The operand of a decoration of `id`, or of its member; 0 for a decoration without one.
-    fn decoration(&self, id: Word, member: Option<u32>, decoration: Decoration) -> Option<u32> {
-        self.module.annotations.iter().find_map(|a| {
-            let (to, rest) = match (a.class.opcode, a.operands.as_slice()) {
-                (Op::Decorate, [Operand::IdRef(to), rest @ ..]) => ((*to, None), rest),
-                (Op::MemberDecorate, [Operand::IdRef(to), Operand::LiteralBit32(place), rest @ ..]) => {
-                    ((*to, Some(*place)), rest)
-                }
-                _ => return None,
-            };
-            let is_it = to == (id, member) && rest.first() == Some(&Operand::Decoration(decoration));
-            is_it.then(|| literal(rest.get(1)))
-        })
-    }
-
-    /// Global variables of a storage class, each with its pointee type.
-    fn variables(&self, class: StorageClass) -> Result<Vec<(Word, &'a Instruction)>, String> {
-        let is_it = |i: &&Instruction| i.class.opcode == Op::Variable && i.operands[0] == Operand::StorageClass(class);
-        let variable = |instruction: &Instruction| {
-            let pointer = self.declaration(instruction.result_type.unwrap_or(0))?;
-            Ok((instruction.result_id.unwrap_or(0), self.operand(pointer, 1)?))
-        };
-        self.module.types_global_values.iter().filter(is_it).map(variable).collect()
     }
 
     fn bindings(&self) -> Result<Vec<Binding>, String> {
@@ -205,10 +120,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn name(&self, id: Word, member: Option<u32>) -> &'a str {
-        self.names.get(&(id, member)).copied().unwrap_or("")
-    }
-
     fn push(&self) -> Result<Vec<PushMember>, String> {
         let mut members = Vec::new();
         for (_, block) in self.variables(StorageClass::PushConstant)? {
@@ -226,17 +137,6 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(members)
-    }
-
-    fn scalar(&self, id: Word) -> Option<Scalar> {
-        let declaration = self.declared.get(&id)?;
-        Some(match (declaration.class.opcode, declaration.operands.as_slice()) {
-            (Op::TypeFloat, [Operand::LiteralBit32(32), ..]) => Scalar::F32,
-            (Op::TypeInt, [Operand::LiteralBit32(32), Operand::LiteralBit32(0)]) => Scalar::U32,
-            (Op::TypeInt, [Operand::LiteralBit32(32), _]) => Scalar::I32,
-            (Op::TypeBool, _) => Scalar::Bool,
-            _ => return None,
-        })
     }
 
     fn constants(&self) -> Result<Vec<Constant>, String> {
@@ -289,74 +189,5 @@ impl<'a> Reader<'a> {
 
     fn shared_bytes(&self) -> Result<u32, String> {
         self.variables(StorageClass::Workgroup)?.iter().map(|(_, pointee)| self.bytes(pointee)).sum()
-    }
-
-    /// Bytes of a value of a type without explicit layout.
-    fn bytes(&self, declaration: &Instruction) -> Result<u32, String> {
-        Ok(match declaration.class.opcode {
-            Op::TypeFloat | Op::TypeInt => literal(declaration.operands.first()) / 8,
-            Op::TypeBool => 4,
-            // A vector of three occupies the space of four.
-            Op::TypeVector => {
-                let lanes = literal(declaration.operands.get(1)).next_power_of_two();
-                lanes * self.bytes(self.operand(declaration, 0)?)?
-            }
-            Op::TypeArray => self.bytes(self.operand(declaration, 0)?)? * self.evaluate(operand_id(declaration, 1)?)?,
-            Op::TypeStruct => {
-                let member = |place| self.bytes(self.operand(declaration, place)?);
-                (0..declaration.operands.len()).map(member).sum::<Result<_, _>>()?
-            }
-            other => return Err(format!("shared memory of type {other:?}")),
-        })
-    }
-
-    /// Evaluates an integer constant, with the current values of specialization constants.
-    fn evaluate(&self, id: Word) -> Result<u32, String> {
-        let declaration = self.declaration(id)?;
-        let value = self.decoration(id, None, Decoration::SpecId).and_then(|number| self.values.get(&number));
-        if let Some(value) = value {
-            return Ok(*value);
-        }
-        match declaration.class.opcode {
-            Op::Constant | Op::SpecConstant => return Ok(literal(declaration.operands.first())),
-            Op::ConstantTrue | Op::SpecConstantTrue => return Ok(1),
-            Op::ConstantFalse | Op::SpecConstantFalse => return Ok(0),
-            Op::SpecConstantOp => {}
-            other => return Err(format!("a size that is a {other:?}")),
-        }
-        let Some(Operand::LiteralSpecConstantOpInteger(operation)) = declaration.operands.first() else {
-            return Err("a specialization constant without an operation".into());
-        };
-        let value = |place: usize| operand_id(declaration, place).and_then(|id| self.evaluate(id));
-        let fault = || format!("{operation:?} does not fit 32 bits");
-        match operation {
-            Op::IAdd => value(1)?.checked_add(value(2)?).ok_or_else(fault),
-            Op::ISub => value(1)?.checked_sub(value(2)?).ok_or_else(fault),
-            Op::IMul => value(1)?.checked_mul(value(2)?).ok_or_else(fault),
-            Op::UDiv | Op::SDiv => value(1)?.checked_div(value(2)?).ok_or_else(fault),
-            Op::UMod | Op::SRem | Op::SMod => value(1)?.checked_rem(value(2)?).ok_or_else(fault),
-            Op::ShiftLeftLogical => value(1)?.checked_shl(value(2)?).ok_or_else(fault),
-            Op::ShiftRightLogical => value(1)?.checked_shr(value(2)?).ok_or_else(fault),
-            Op::Select => value(if value(1)? != 0 { 2 } else { 3 }),
-            Op::IEqual => Ok((value(1)? == value(2)?).into()),
-            Op::INotEqual => Ok((value(1)? != value(2)?).into()),
-            Op::UGreaterThan => Ok((value(1)? > value(2)?).into()),
-            Op::ULessThan => Ok((value(1)? < value(2)?).into()),
-            other => Err(format!("a size computed by {other:?}, which reflect.rs does not evaluate")),
-        }
-    }
-}
-
-fn literal(operand: Option<&Operand>) -> u32 {
-    match operand {
-        Some(Operand::LiteralBit32(value)) => *value,
-        _ => 0,
-    }
-}
-
-fn operand_id(instruction: &Instruction, place: usize) -> Result<Word, String> {
-    match instruction.operands.get(place) {
-        Some(Operand::IdRef(id)) => Ok(*id),
-        other => Err(format!("{:?} has {other:?} where an id stands", instruction.class.opcode)),
     }
 }
