@@ -6,11 +6,14 @@ use std::rc::Rc;
 
 use grilly::Error;
 use grilly::array::Hashed;
+use grilly::embed::read_options;
 use grilly::ops::Op;
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use serde::de::DeserializeOwned;
 
-use crate::error::PyResult;
+use crate::error::{PyResult, Raised};
 
 /// Maximum number of ops cached per thread.
 const MOST: usize = 512;
@@ -70,6 +73,17 @@ fn key(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Option<Vec<u8>>> {
         }
     }
     Ok(Some(key))
+}
+
+/// An argument that is a dict of options.
+pub(crate) struct Options<T>(pub T);
+
+impl<T: DeserializeOwned> FromPyObject<'_, '_> for Options<T> {
+    type Error = Raised;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        Ok(Options(read_options(json(&object)?)?))
+    }
 }
 
 /// Attributes or options as JSON.

@@ -1,65 +1,19 @@
 //! `grilly._core.EmbeddingModel`.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::process;
-use std::sync::OnceLock;
 
-use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
 
-use crate::attributes::json;
+use crate::attributes::Options;
 use crate::error::PyResult;
-use crate::owned::Owned;
-use crate::text::{Location, Name};
+use crate::outputs::{Callback, Encoded, Ids, Matrix, Product, Progress, matrices, product, reporting};
+use crate::owned::{self, Owned};
+use crate::text::{List, Location, Name, Texts};
 use crate::tokenizer::Tokenizer;
 use crate::{lock, text};
-use grilly::embed::{self, ExportOptions, IntegerProduct, LoadOptions, Route, read_options};
+use grilly::embed::{ExportOptions, LoadOptions, Route};
 use grilly::export::Target;
-use grilly::model::arguments::Arguments;
-use grilly::model::heads::known_modules;
-use grilly::model::registry::{ARCHITECTURES, HEADS};
-use grilly::{DecodeOptions, EncodeOptions, Error};
-
-/// Id of the first process that loaded a model: in a fork of it, threads and devices belong to the parent.
-static FIRST_USE: OnceLock<u32> = OnceLock::new();
-
-fn check_process() -> grilly::Result<()> {
-    if *FIRST_USE.get_or_init(process::id) == process::id() {
-        return Ok(());
-    }
-    Err(Error::Unusable(
-        "grilly was in use before this process was forked, and devices and threads do not survive a fork; start \
-         processes with multiprocessing.get_context(\"spawn\"), or load the first model after the fork"
-            .into(),
-    ))
-}
-
-/// `model_type`, start of the names of its classes and examples of every architecture.
-#[pyfunction]
-pub(crate) fn model_rows() -> Vec<(&'static str, &'static str, &'static str)> {
-    ARCHITECTURES.iter().map(|row| (row.model_type, row.class, row.models)).collect()
-}
-
-/// Checks keyword arguments for the readers of a model's files, JSON; returns a line for each that changes nothing.
-#[pyfunction]
-pub(crate) fn check_arguments(arguments: Name) -> PyResult<Vec<String>> {
-    Ok(Arguments::of_caller(&arguments.0)?.1)
-}
-
-/// Every module that is read, with its modes or activations.
-#[pyfunction]
-pub(crate) fn module_rows() -> Vec<(&'static str, Vec<&'static str>)> {
-    known_modules()
-}
-
-/// `model_type` of every architecture with a head for scores of pairs, and whether it has one for logits of words.
-#[pyfunction]
-pub(crate) fn head_rows() -> Vec<(&'static str, bool)> {
-    HEADS.iter().map(|row| (row.model_type, row.words.is_some())).collect()
-}
+use grilly::{DecodeOptions, EncodeOptions};
 
 /// A model that computes embeddings, or scores of pairs, ready on a device.
 #[pyclass(frozen, module = "grilly._core")]
@@ -67,56 +21,9 @@ pub(crate) struct EmbeddingModel {
     model: Owned<grilly::Model>,
 }
 
-type Matrix = Py<PyArray2<f32>>;
-type Product = (String, Option<String>, bool, HashMap<&'static str, Matrix>);
-/// Token ids of each text.
-type Ids = Vec<Vec<u32>>;
-
-/// What a model computed of texts or pairs, in their order.
-#[pyclass(frozen, get_all, module = "grilly._core")]
-pub(crate) struct Encoded {
-    /// One row each `[N, D]`.
-    texts: Matrix,
-    /// The token vectors of each `[T, H]`; empty unless asked for.
-    tokens: Vec<Matrix>,
-    /// The token ids of each; likewise.
-    ids: Ids,
-}
-
-/// Called with the number of texts done.
-type Progress<'a> = &'a mut dyn FnMut(usize) -> grilly::Result<()>;
-
-/// Runs work without the interpreter's lock, but for signal handlers and the calls of `progress`, whose exceptions stop
-/// it.
-fn reporting<T: Send>(
-    py: Python<'_>,
-    progress: Option<Py<PyAny>>,
-    work: impl FnOnce(Progress<'_>) -> grilly::Result<T> + Send,
-) -> PyResult<T> {
-    let mut raised = None;
-    let result = lock::without(py, || {
-        work(&mut |done| {
-            lock::raising(&mut raised, |py| {
-                py.check_signals()?;
-                progress.as_ref().map_or(Ok(()), |call| call.call1(py, (done,)).map(drop))
-            })
-        })
-    });
-    raised.map_or(result, |exception| Err(exception.into()))
-}
-
-fn encoded(py: Python<'_>, found: embed::Encoded) -> Encoded {
-    let embed::Encoded { texts, tokens, ids } = found;
-    Encoded { texts: texts.into_pyarray(py).unbind(), tokens: matrices(py, tokens), ids }
-}
-
-fn matrices(py: Python<'_>, rows: Vec<Array2<f32>>) -> Vec<Matrix> {
-    rows.into_iter().map(|rows| rows.into_pyarray(py).unbind()).collect()
-}
-
 impl EmbeddingModel {
     pub(crate) fn model(&self) -> grilly::Result<&grilly::Model> {
-        check_process()?;
+        owned::check_process()?;
         self.model.get("model")
     }
 
@@ -137,29 +44,25 @@ impl EmbeddingModel {
 impl EmbeddingModel {
     /// Loads the model in `folder`; `options` are those of `grilly::embed::LoadOptions`.
     #[staticmethod]
-    fn load(py: Python<'_>, folder: Location, options: &Bound<'_, PyDict>) -> PyResult<Self> {
-        check_process()?;
-        let options: LoadOptions = read_options(json(options)?)?;
-        let model = lock::without(py, || grilly::Model::load(&folder.0, &options))?;
+    fn load(py: Python<'_>, folder: Location, options: Options<LoadOptions>) -> PyResult<Self> {
+        owned::check_process()?;
+        let model = lock::without(py, || grilly::Model::load(&folder.0, &options.0))?;
         Ok(EmbeddingModel { model: model.into() })
     }
 
     /// The outputs of texts; `options` are those of `grilly::EncodeOptions`.
     ///
-    /// `progress` is called with the number of texts done after each batch; an exception in it, or in a signal handler,
-    /// stops the run.
+    /// `progress` is called with the number of texts done after each batch; an exception in it or a signal handler stops the run.
     #[pyo3(signature = (texts, options, progress=None))]
     fn encode(
         &self,
         py: Python<'_>,
-        texts: &Bound<'_, PyList>,
-        options: &Bound<'_, PyDict>,
-        progress: Option<Py<PyAny>>,
+        texts: Texts,
+        options: Options<EncodeOptions>,
+        progress: Callback,
     ) -> PyResult<Encoded> {
         let model = self.model()?;
-        let texts = text::strings(texts, "texts")?;
-        let options: EncodeOptions = read_options(json(options)?)?;
-        Ok(encoded(py, reporting(py, progress, |progress| model.encode(&texts, &options, progress))?))
+        Ok(Encoded::new(py, reporting(py, progress, |progress| model.encode(&texts.0, &options.0, progress))?))
     }
 
     /// The outputs of pairs, each of a text and the text at the same place of `seconds`; otherwise as `encode`.
@@ -167,24 +70,18 @@ impl EmbeddingModel {
     fn encode_pairs(
         &self,
         py: Python<'_>,
-        firsts: &Bound<'_, PyList>,
-        seconds: &Bound<'_, PyList>,
-        options: &Bound<'_, PyDict>,
-        progress: Option<Py<PyAny>>,
+        firsts: List<'_, '_>,
+        seconds: List<'_, '_>,
+        options: Options<EncodeOptions>,
+        progress: Callback,
     ) -> PyResult<Encoded> {
         let model = self.model()?;
         let pairs = text::pairs(firsts, seconds)?;
-        let options: EncodeOptions = read_options(json(options)?)?;
-        Ok(encoded(py, reporting(py, progress, |progress| model.encode_pairs(&pairs, &options, progress))?))
+        Ok(Encoded::new(py, reporting(py, progress, |progress| model.encode_pairs(&pairs, &options.0, progress))?))
     }
 
     /// Token ids and segments of each pair, special tokens included, truncated to the limit.
-    fn tokenize_pairs(
-        &self,
-        py: Python<'_>,
-        firsts: &Bound<'_, PyList>,
-        seconds: &Bound<'_, PyList>,
-    ) -> PyResult<(Ids, Ids)> {
+    fn tokenize_pairs(&self, py: Python<'_>, firsts: List<'_, '_>, seconds: List<'_, '_>) -> PyResult<(Ids, Ids)> {
         let model = self.model()?;
         let pairs = text::pairs(firsts, seconds)?;
         let tokens = lock::without(py, || model.tokenize_pairs(&pairs))?;
@@ -197,15 +94,14 @@ impl EmbeddingModel {
     fn decode_states(
         &self,
         py: Python<'_>,
-        texts: &Bound<'_, PyList>,
-        decoder_texts: &Bound<'_, PyList>,
-        options: &Bound<'_, PyDict>,
-        progress: Option<Py<PyAny>>,
+        texts: Texts,
+        decoder_texts: List<'_, '_>,
+        options: Options<DecodeOptions>,
+        progress: Callback,
     ) -> PyResult<Vec<Matrix>> {
         let model = self.model()?;
-        let (texts, decoder_texts) = (text::strings(texts, "texts")?, text::strings(decoder_texts, "decoder_texts")?);
-        let options: DecodeOptions = read_options(json(options)?)?;
-        let work = |progress: Progress<'_>| model.decode_states(&texts, &decoder_texts, &options, progress);
+        let decoder_texts = text::strings(decoder_texts, "decoder_texts")?;
+        let work = |progress: Progress<'_>| model.decode_states(&texts.0, &decoder_texts, &options.0, progress);
         Ok(matrices(py, reporting(py, progress, work)?))
     }
 
@@ -217,28 +113,16 @@ impl EmbeddingModel {
     }
 
     /// Token ids of each text, special tokens included, truncated to the limit.
-    fn tokenize(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<Ids> {
+    fn tokenize(&self, py: Python<'_>, texts: Texts) -> PyResult<Ids> {
         let model = self.model()?;
-        let texts = text::strings(texts, "texts")?;
-        lock::without(py, || model.tokenize(&texts))
+        lock::without(py, || model.tokenize(&texts.0))
     }
 
     /// Every product of integers: name, activation or None, whether x is rounded by its range, and arrays by name.
-    fn integer_products(&self, py: Python<'_>, texts: &Bound<'_, PyList>) -> PyResult<Vec<Product>> {
+    fn integer_products(&self, py: Python<'_>, texts: Texts) -> PyResult<Vec<Product>> {
         let model = self.model()?;
-        let texts = text::strings(texts, "texts")?;
-        let found = lock::without(py, || model.integer_products(&texts))?;
-        let product = |product: IntegerProduct| {
-            let row = |numbers: Vec<f32>| Array2::from_shape_vec((1, numbers.len()), numbers).expect("one row");
-            let arrays = [("x", product.x), ("matrix", product.matrix), ("y", product.y)];
-            let rows = [("factors", row(product.factors)), ("bias", row(product.bias))];
-            let rows = rows.into_iter().filter(|(_, numbers)| !numbers.is_empty());
-            let residual = product.residual.map(|residual| ("residual", residual));
-            let arrays = arrays.into_iter().chain(rows).chain(residual);
-            let arrays = arrays.map(|(name, array)| (name, array.into_pyarray(py).unbind())).collect();
-            (product.name, product.op.activation.map(|kind| format!("{kind:?}")), product.op.pairs, arrays)
-        };
-        Ok(found.into_iter().map(product).collect())
+        let found = lock::without(py, || model.integer_products(&texts.0))?;
+        Ok(found.into_iter().map(|found| product(py, found)).collect())
     }
 
     /// Writes the encoder of texts without a task as files in another language; returns their names.
@@ -304,14 +188,13 @@ impl EmbeddingModel {
     fn tokenize_with_segments(
         &self,
         py: Python<'_>,
-        texts: &Bound<'_, PyList>,
+        texts: Texts,
         task: Option<Name>,
         prompt: Name,
     ) -> PyResult<(Ids, Ids)> {
         let model = self.model()?;
-        let texts = text::strings(texts, "texts")?;
         let task = task.as_ref().map(|task| task.0.as_str());
-        let tokens = lock::without(py, || model.tokenize_with_segments(&texts, &prompt.0, task))?;
+        let tokens = lock::without(py, || model.tokenize_with_segments(&texts.0, &prompt.0, task))?;
         Ok(tokens.into_iter().map(|text| (text.ids, text.type_ids)).unzip())
     }
 

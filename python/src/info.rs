@@ -1,4 +1,4 @@
-//! Devices, settings, counters and faults.
+//! Devices, settings, counters and faults; what models there are.
 
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
@@ -11,6 +11,9 @@ use grilly::backend::faults::{self, Fault};
 use grilly::backend::vulkan::{self, Listed};
 use grilly::error::named;
 use grilly::graph::shaders::Float32Products;
+use grilly::model::arguments::Arguments;
+use grilly::model::heads::known_modules;
+use grilly::model::registry::{ARCHITECTURES, HEADS};
 use grilly::model::shaders;
 use grilly::settings::Settings;
 use grilly::stats::COUNTERS;
@@ -158,4 +161,28 @@ pub(crate) fn built_variants() -> Vec<(&'static str, Vec<&'static str>, bool)> {
         (built.name, built.needs.iter().map(|feature| feature.name()).collect(), built.subgroups)
     };
     vulkan::built().iter().map(row).collect()
+}
+
+/// `model_type`, start of the names of its classes and examples of every architecture.
+#[pyfunction]
+pub(crate) fn model_rows() -> Vec<(&'static str, &'static str, &'static str)> {
+    ARCHITECTURES.iter().map(|row| (row.model_type, row.class, row.models)).collect()
+}
+
+/// Checks keyword arguments for the readers of a model's files, JSON; returns a line for each that changes nothing.
+#[pyfunction]
+pub(crate) fn check_arguments(arguments: Name) -> PyResult<Vec<String>> {
+    Ok(Arguments::of_caller(&arguments.0)?.1)
+}
+
+/// Every module that is read, with its modes or activations.
+#[pyfunction]
+pub(crate) fn module_rows() -> Vec<(&'static str, Vec<&'static str>)> {
+    known_modules()
+}
+
+/// `model_type` of every architecture with a head for scores of pairs, and whether it has one for logits of words.
+#[pyfunction]
+pub(crate) fn head_rows() -> Vec<(&'static str, bool)> {
+    HEADS.iter().map(|row| (row.model_type, row.words.is_some())).collect()
 }

@@ -11,9 +11,11 @@ mod info;
 mod kernels;
 mod lock;
 mod log_bridge;
+mod outputs;
 mod owned;
 mod program;
 mod quant;
+mod shaders;
 mod text;
 mod tokenizer;
 mod train;
@@ -29,24 +31,28 @@ mod _core {
     #[pymodule_export]
     use crate::array::{Array, Engine, engine, guard_bands, op_names, without_derivative};
     #[pymodule_export]
-    use crate::compiler::{ComputeFunction, ShaderCompiler, ShaderTable, configure};
+    use crate::compiler::{ComputeFunction, ShaderCompiler};
     #[pymodule_export]
-    use crate::embed::{EmbeddingModel, Encoded, check_arguments, head_rows, model_rows, module_rows};
+    use crate::embed::EmbeddingModel;
     #[pymodule_export]
     use crate::flash::{flash_rows, flash_select, flash_shared_memory, flash_validate};
     #[pymodule_export]
     use crate::info::{
-        built_variants, clear_faults, dispatch_times, dispatched, info, inject_fault, profile, reset_stats, settings,
-        stats, validation_messages,
+        built_variants, check_arguments, clear_faults, dispatch_times, dispatched, head_rows, info, inject_fault,
+        model_rows, module_rows, profile, reset_stats, settings, stats, validation_messages,
     };
     #[pymodule_export]
     use crate::kernels::{Kernel, compile_op, kernel_rows, ptx};
     #[pymodule_export]
     use crate::lock::{remember_process, shut_down};
     #[pymodule_export]
+    use crate::outputs::Encoded;
+    #[pymodule_export]
     use crate::program::{Graph, Program};
     #[pymodule_export]
     use crate::quant::{pack_weights, unpack_weights};
+    #[pymodule_export]
+    use crate::shaders::{ShaderTable, configure};
     #[pymodule_export]
     use crate::tokenizer::{Encodings, Tokenizer};
     #[pymodule_export]

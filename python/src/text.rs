@@ -41,6 +41,20 @@ impl FromPyObject<'_, '_> for Location {
     }
 }
 
+/// A list of str that is not read yet.
+pub(crate) type List<'a, 'py> = &'a Bound<'py, PyList>;
+
+/// The argument `texts`: a list of str.
+pub(crate) struct Texts(pub Vec<String>);
+
+impl FromPyObject<'_, '_> for Texts {
+    type Error = Raised;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        Ok(Texts(strings(&*object.cast::<PyList>().map_err(PyErr::from)?, "texts")?))
+    }
+}
+
 /// An argument as quoted in messages.
 fn shown(object: &Bound<'_, PyAny>) -> String {
     object.repr().map_or_else(|_| "an argument".into(), |text| brief(text.to_string_lossy()))
@@ -50,7 +64,7 @@ fn shown(object: &Bound<'_, PyAny>) -> String {
 ///
 /// # Errors
 /// `InvalidType` and `InvalidArgument` naming the first invalid item.
-pub(crate) fn strings(texts: &Bound<'_, PyList>, name: &str) -> Result<Vec<String>> {
+pub(crate) fn strings(texts: List<'_, '_>, name: &str) -> Result<Vec<String>> {
     texts.iter().enumerate().map(|(index, item)| string(&item, || format!("{name}[{index}]"))).collect()
 }
 
@@ -58,7 +72,7 @@ pub(crate) fn strings(texts: &Bound<'_, PyList>, name: &str) -> Result<Vec<Strin
 ///
 /// # Errors
 /// As [`strings`]; `InvalidArgument` for lists of different lengths.
-pub(crate) fn pairs(firsts: &Bound<'_, PyList>, seconds: &Bound<'_, PyList>) -> Result<Vec<[String; 2]>> {
+pub(crate) fn pairs(firsts: List<'_, '_>, seconds: List<'_, '_>) -> Result<Vec<[String; 2]>> {
     if firsts.len() != seconds.len() {
         let problem = format!("{} first and {} second texts, expected as many of each", firsts.len(), seconds.len());
         return Err(Error::InvalidArgument(problem));

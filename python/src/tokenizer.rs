@@ -8,7 +8,7 @@ use pyo3::types::PyList;
 use crate::embed::EmbeddingModel;
 use crate::error::PyResult;
 use crate::lock;
-use crate::text::{self, Name};
+use crate::text::{self, List, Name};
 use grilly::Error;
 use grilly::text::tokenizer as core;
 use grilly::text::tokenizer::{Padding, Sequence, Shortened, Side, Truncation, Wanted};
@@ -36,7 +36,7 @@ fn side(name: &str) -> grilly::Result<Side> {
 }
 
 /// Texts, or lists of words.
-fn sequences(given: &Bound<'_, PyList>, words: bool) -> grilly::Result<Vec<Sequence>> {
+fn sequences(given: List<'_, '_>, words: bool) -> grilly::Result<Vec<Sequence>> {
     if !words {
         return Ok(text::strings(given, "texts")?.into_iter().map(Sequence::Text).collect());
     }
@@ -67,8 +67,8 @@ impl Tokenizer {
     fn encodings(
         &self,
         py: Python<'_>,
-        firsts: &Bound<'_, PyList>,
-        seconds: Option<&Bound<'_, PyList>>,
+        firsts: List<'_, '_>,
+        seconds: Option<List<'_, '_>>,
         words: bool,
         bare: bool,
         splits_special: Option<bool>,
@@ -108,13 +108,13 @@ impl Tokenizer {
     }
 
     /// The text of tokens.
-    fn joined(&self, py: Python<'_>, tokens: &Bound<'_, PyList>) -> PyResult<String> {
+    fn joined(&self, py: Python<'_>, tokens: List<'_, '_>) -> PyResult<String> {
         let tokens = text::strings(tokens, "tokens")?;
         Ok(self.with(py, |tokenizer| tokenizer.joined(tokens))??)
     }
 
     /// The id of each token; None for one that is unknown.
-    fn ids_of(&self, py: Python<'_>, tokens: &Bound<'_, PyList>) -> PyResult<Vec<Option<u32>>> {
+    fn ids_of(&self, py: Python<'_>, tokens: List<'_, '_>) -> PyResult<Vec<Option<u32>>> {
         let tokens = text::strings(tokens, "tokens")?;
         self.with(py, |tokenizer| tokens.iter().map(|token| tokenizer.id(token)).collect())
     }
