@@ -3,7 +3,7 @@
 //! A weight `[N, K]` of the checkpoint is stored as `K x N`, split into panels as wide as a tile, so that the inner
 //! loop reads it sequentially. Per batch only the rows of wide products are packed; bias, activation and residual are
 //! applied while a tile is in cache, and every element's chain of sums is the same whatever the number of rows or
-//! threads (see `simd/tile.rs` and `simd/tiles.rs`).
+//! threads (see `simd/tile.rs` and `simd/tiles/`).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,7 +23,7 @@ pub struct Packed {
     depth: usize,
     width: usize,
     /// The unit that multiplies, which determines the panel layout: `None` for `[depth][width]` floats, else that of
-    /// `simd/tiles.rs`.
+    /// `simd/tiles/`.
     tiles: Option<TileUnit>,
 }
 

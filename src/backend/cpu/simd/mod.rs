@@ -1,5 +1,5 @@
 //! Vector arithmetic, written once over [`pulp::Simd`] and compiled for AVX-512, AVX2, NEON and plain scalars; products
-//! on tile registers (`tiles.rs`) and of bytes (`integers/`) where the processor has them.
+//! on tile registers (`tiles/`) and of bytes (`integers/`) where the processor has them.
 //!
 //! pulp detects the processor's features at run time and returns the token (`simd: S`) that proves them, so nothing
 //! here but the tile instructions and the byte products is `unsafe`. Every function with such a token is
@@ -13,6 +13,7 @@ mod elementary;
 mod integers;
 mod math;
 mod plain;
+mod product;
 mod tile;
 mod tiles;
 
@@ -22,7 +23,8 @@ pub use elementary::{
 pub use integers::{ByteUnit, INTEGER_PANEL, INTEGER_ROWS, Line, integer_panel, multiply_integers};
 pub use math::{activate, add, exp_falling, tanh};
 pub use plain::{largest, nan_max, range, sum_by, vectorized};
-pub use tile::{CHAIN, Finish, PANEL_VECTORS, Product, Scale, lanes};
+pub use product::{Finish, PANEL_VECTORS, Product, Scale, lanes};
+pub use tile::CHAIN;
 pub use tiles::{PANEL, PackPanel, TileProduct, TileUnit, panel_floats};
 
 use pulp::{Simd, WithSimd};

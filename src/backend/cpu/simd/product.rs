@@ -1,0 +1,193 @@
+//! Products on vectors: blocks of rows by panels, chain by chain, and what becomes of the sums.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+
+use super::tile::{CHAIN, Tile};
+use super::{Arch, activate, add};
+use crate::ops::ActivationKind;
+
+/// Vectors side by side in a panel of weights: 8 rows x 3 vectors of sums leave registers for one row of B.
+pub const PANEL_VECTORS: usize = 3;
+
+/// Floats per vector.
+pub fn lanes(arch: Arch) -> usize {
+    struct Lanes;
+    impl WithSimd for Lanes {
+        type Output = usize;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _simd: S) -> usize {
+            S::F32_LANES
+        }
+    }
+    arch.dispatch(Lanes)
+}
+
+/// The factor applied to the sums.
+#[derive(Clone, Copy)]
+pub enum Scale<'a> {
+    /// One factor for all rows.
+    All(f32),
+    /// One factor per row.
+    Rows(&'a [f32]),
+}
+
+/// The epilogue, applied to a finished sum while it is still in cache.
+#[derive(Clone, Copy, Default)]
+pub struct Finish<'a> {
+    /// Applied first.
+    pub activation: Option<ActivationKind>,
+    /// Added last; same layout as the result.
+    pub residual: Option<&'a [f32]>,
+}
+
+impl Finish<'_> {
+    /// Finishes the piece of the result that begins at `start`.
+    #[inline(always)]
+    pub fn apply<S: Simd>(&self, simd: S, out: &mut [f32], start: usize) {
+        if let Some(kind) = self.activation {
+            activate(simd, kind, out);
+        }
+        if let Some(residual) = self.residual {
+            add(simd, out, &residual[start..][..out.len()]);
+        }
+    }
+}
+
+/// `out[i, j] = act(scale[i] sum_k a[i, k] b[k, j] + bias[j]) + residual[i, j]`
+pub struct Product<'a> {
+    /// `[rows, depth]`, rows `a_stride` apart.
+    pub a: &'a [f32],
+    /// Stride between rows of A, in elements.
+    pub a_stride: usize,
+    /// Rows of A and of the result.
+    pub rows: usize,
+    /// Columns of A, rows of B.
+    pub depth: usize,
+    /// Whole chains to skip, whose terms are known to be zeros; empty for none.
+    pub skip: Range<usize>,
+    /// B cut into panels of `vectors` vectors: `[panel][panel_depth][vectors * lanes]`, padded with zeros.
+    pub panels: &'a [f32],
+    /// Rows of a panel, of which the first `depth` are multiplied.
+    pub panel_depth: usize,
+    /// Vectors of a panel, 1 to 3.
+    pub vectors: usize,
+    /// Columns of the result.
+    pub columns: usize,
+    /// Applied to the sums.
+    pub scale: Scale<'a>,
+    /// Added to the scaled sums, padded like the panels; empty for none.
+    pub bias: &'a [f32],
+    /// Applied after the bias.
+    pub finish: Finish<'a>,
+    /// `[rows, columns]`, rows `out_stride` apart.
+    pub out: &'a mut [f32],
+    /// Stride between rows of the result, in elements.
+    pub out_stride: usize,
+}
+
+/// Rows that are multiplied with one chain of a panel while it stays in the second-level cache.
+const BLOCK_ROWS: usize = 512;
+
+/// Number of panels from which on packing A costs less than it saves: each panel reads all rows again.
+const PANELS_TO_PACK: usize = 16;
+
+/// Fewer rows than this stay in the first-level cache unpacked.
+const LEAST_PACKED: usize = 32;
+
+thread_local! {
+    /// Packed rows of A, per thread, reused between products.
+    static PACKED_ROWS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Product<'_> {
+    /// Computes the product. One function per instruction set, shared by all callers, because the tiles are a lot of
+    /// code.
+    #[inline(never)]
+    pub fn run(self, arch: Arch) {
+        PACKED_ROWS.with_borrow_mut(|packed| {
+            let pays = self.vectors == PANEL_VECTORS
+                && self.rows >= LEAST_PACKED
+                && self.columns >= PANELS_TO_PACK * PANEL_VECTORS * lanes(arch);
+            // Whole tiles of up to 8 rows.
+            let floats = if pays { self.rows.min(BLOCK_ROWS).next_multiple_of(8) * self.depth.min(CHAIN) } else { 0 };
+            // Without memory A is read in place: the same bits.
+            let room = packed.try_reserve_exact(floats.saturating_sub(packed.len())).is_ok();
+            if room && floats > packed.len() {
+                packed.resize(floats, 0.0);
+            }
+            arch.dispatch(Blocks { product: self, packed: if room { &mut packed[..floats] } else { &mut [] } });
+        });
+    }
+}
+
+/// A product, computed by blocks of rows and by chains: while the rows of a block are multiplied with a panel, its
+/// chain stays in cache. Between chains the partial sums are stored in the result.
+struct Blocks<'a, 'p> {
+    product: Product<'p>,
+    /// Memory for a chain of a block's rows; empty to read A in place.
+    packed: &'a mut [f32],
+}
+
+impl WithSimd for Blocks<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Blocks { mut product, packed } = self;
+        let width = product.vectors * S::F32_LANES;
+        for first in (0..product.rows).step_by(BLOCK_ROWS) {
+            let count = BLOCK_ROWS.min(product.rows - first);
+            // The tallest tile whose sums fit in registers. The last tile of a block is moved up to end with it, and
+            // stores only the rows that are not `done`.
+            let most = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
+            let tall = if count >= most { most } else { 1 << count.ilog2() };
+            let tiles =
+                (0..count).step_by(tall).map(|row| (first + row.min(count - tall), row.saturating_sub(count - tall)));
+            let room = if tall == most { packed.len() } else { 0 };
+            let packed = &mut packed[..room];
+            let mut chain = product.first_chain();
+            loop {
+                let floats = tall * chain.terms.max(1);
+                for ((row, _), tile) in tiles.clone().zip(packed.chunks_exact_mut(floats)) {
+                    if tall == 8 { product.pack::<8>(chain, row, tile) } else { product.pack::<4>(chain, row, tile) }
+                }
+                for column in (0..product.columns).step_by(width) {
+                    for (number, (row, done)) in tiles.clone().enumerate() {
+                        let a = packed.chunks_exact(floats).nth(number);
+                        let tile = Tile { row, done, column, chain };
+                        match product.vectors {
+                            1 => product.tiles::<S, 1>(simd, tall, tile, a),
+                            2 => product.tiles::<S, 2>(simd, tall, tile, a),
+                            _ => product.tiles::<S, PANEL_VECTORS>(simd, tall, tile, a),
+                        }
+                        if chain.last {
+                            let rows = row + done..row + tall;
+                            product.finish(simd, rows, column, width.min(product.columns - column));
+                        }
+                    }
+                }
+                if chain.last {
+                    break;
+                }
+                chain = product.chain_after(chain);
+            }
+        }
+    }
+}
+
+impl Product<'_> {
+    /// Applies activation and residual to a tile that was just stored.
+    #[inline(always)]
+    fn finish<S: Simd>(&mut self, simd: S, rows: std::ops::Range<usize>, column: usize, width: usize) {
+        if self.finish.activation.is_none() && self.finish.residual.is_none() {
+            return;
+        }
+        for row in rows {
+            let start = row * self.out_stride + column;
+            self.finish.apply(simd, &mut self.out[start..][..width], start);
+        }
+    }
+}
