@@ -4,7 +4,7 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::{Bytes, INTEGER_ROWS, Line, Panels, Rows, Sums};
+use super::{Bytes, Line, Panels, Rows, Sums, Word};
 
 /// Proof that the processor has the instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,54 +26,43 @@ impl ByteUnit {
     }
 }
 
+/// Both factors are signed: 128 is taken from the weights again, and sums start at zero.
 impl Bytes for ByteUnit {
-    type Word = i32;
+    type Term = i8;
     const COLUMNS: usize = 16;
 
-    #[inline(always)]
-    fn word(terms: [i8; 4]) -> i32 {
-        bytemuck::cast(terms)
-    }
-
-    fn multiply<const ROWS: usize>(
+    #[target_feature(enable = "neon,dotprod")]
+    unsafe fn multiply<const ROWS: usize>(
         self,
-        rows: [&[i32]; ROWS],
+        rows: [&[Word<Self>]; ROWS],
         _: [i32; ROWS],
         panel: &[Line],
         column: usize,
         sums: &mut Sums,
     ) {
-        assert!(ROWS <= INTEGER_ROWS && rows.iter().all(|row| row.len() == panel.len()));
-        // SAFETY: `self` proves that the instruction exists.
-        unsafe { dot_products(rows, panel, column, sums) }
-    }
-}
-
-/// Both factors are signed: 128 is taken from the weights again, and sums start at zero.
-#[target_feature(enable = "neon,dotprod")]
-fn dot_products<const ROWS: usize>(rows: [&[i32]; ROWS], panel: &[Line], column: usize, sums: &mut Sums) {
-    let mut chains = [[vdupq_n_s32(0); 4]; ROWS];
-    for (k, line) in panel.iter().enumerate() {
-        let bytes = line.0.as_flattened()[4 * column..][..64].as_chunks::<16>().0;
-        let w: [int8x16_t; 4] = std::array::from_fn(|i| {
-            // SAFETY: each vector is read from 16 bytes.
-            vreinterpretq_s8_u8(veorq_u8(unsafe { vld1q_u8(bytes[i].as_ptr()) }, vdupq_n_u8(128)))
-        });
-        for (chains, row) in chains.iter_mut().zip(rows) {
-            let x = vreinterpretq_s8_s32(vdupq_n_s32(row[k]));
-            for (chain, w) in chains.iter_mut().zip(w) {
-                // SAFETY: an instruction on registers; the function's features have it (its intrinsic is unstable).
-                unsafe {
-                    asm!("sdot {chain:v}.4s, {w:v}.16b, {x:v}.16b", chain = inout(vreg) *chain, w = in(vreg) w,
-                        x = in(vreg) x, options(pure, nomem, nostack, preserves_flags));
+        let mut chains = [[vdupq_n_s32(0); 4]; ROWS];
+        for (k, line) in panel.iter().enumerate() {
+            let bytes = line.0.as_flattened()[4 * column..][..64].as_chunks::<16>().0;
+            let w: [int8x16_t; 4] = std::array::from_fn(|i| {
+                // SAFETY: each vector is read from 16 bytes.
+                vreinterpretq_s8_u8(veorq_u8(unsafe { vld1q_u8(bytes[i].as_ptr()) }, vdupq_n_u8(128)))
+            });
+            for (chains, row) in chains.iter_mut().zip(rows) {
+                let x = vreinterpretq_s8_s32(vdupq_n_s32(bytemuck::cast(row[k])));
+                for (chain, w) in chains.iter_mut().zip(w) {
+                    // SAFETY: an instruction on registers; the function's features have it (its intrinsic is unstable).
+                    unsafe {
+                        asm!("sdot {chain:v}.4s, {w:v}.16b, {x:v}.16b", chain = inout(vreg) *chain, w = in(vreg) w,
+                            x = in(vreg) x, options(pure, nomem, nostack, preserves_flags));
+                    }
                 }
             }
         }
-    }
-    for (sums, chains) in sums.iter_mut().zip(chains) {
-        for (sums, chain) in sums[column..column + 16].chunks_exact_mut(4).zip(chains) {
-            // SAFETY: four sums.
-            unsafe { vst1q_s32(sums.as_mut_ptr(), chain) };
+        for (sums, chains) in sums.iter_mut().zip(chains) {
+            for (sums, chain) in sums[column..column + 16].chunks_exact_mut(4).zip(chains) {
+                // SAFETY: four sums.
+                unsafe { vst1q_s32(sums.as_mut_ptr(), chain) };
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::tiles::{ByteTiles, TILE_LINES};
-use super::{Bytes, INTEGER_PANEL, INTEGER_ROWS, Line, Panels, Rows, Sums};
+use super::{Bytes, INTEGER_PANEL, Line, Panels, Rows, Sums, Word};
 
 /// Rows from which on tiles of sixteen, some of them empty, are faster than vectors.
 const TILED_ROWS: usize = 4;
@@ -61,47 +61,36 @@ impl ByteUnit {
 struct Avx512Vnni(());
 
 impl Bytes for Avx512Vnni {
-    type Word = i32;
+    type Term = i8;
     const COLUMNS: usize = INTEGER_PANEL;
 
-    #[inline(always)]
-    fn word(terms: [i8; 4]) -> i32 {
-        bytemuck::cast(terms)
-    }
-
-    fn multiply<const ROWS: usize>(
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    unsafe fn multiply<const ROWS: usize>(
         self,
-        rows: [&[i32]; ROWS],
+        rows: [&[Word<Self>]; ROWS],
         starts: [i32; ROWS],
         panel: &[Line],
         _: usize,
         sums: &mut Sums,
     ) {
-        assert!(ROWS <= INTEGER_ROWS && rows.iter().all(|row| row.len() == panel.len()));
-        // SAFETY: `self` proves that the instructions exist.
-        unsafe { avx512_vnni(rows, starts, panel, sums) }
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512vnni")]
-fn avx512_vnni<const ROWS: usize>(rows: [&[i32]; ROWS], starts: [i32; ROWS], panel: &[Line], sums: &mut Sums) {
-    let mut chains = [[_mm512_setzero_si512(); 4]; ROWS];
-    for (chains, start) in chains.iter_mut().zip(starts) {
-        *chains = [_mm512_set1_epi32(start); 4];
-    }
-    for (k, line) in panel.iter().enumerate() {
-        for (vector, line) in line.0.iter().enumerate() {
-            // SAFETY: a line is aligned, and has as many bytes as four vectors.
-            let w = unsafe { _mm512_load_si512(line.as_ptr().cast()) };
-            for (chains, row) in chains.iter_mut().zip(rows) {
-                chains[vector] = _mm512_dpbusd_epi32(chains[vector], w, _mm512_set1_epi32(row[k]));
+        let mut chains = [[_mm512_setzero_si512(); 4]; ROWS];
+        for (chains, start) in chains.iter_mut().zip(starts) {
+            *chains = [_mm512_set1_epi32(start); 4];
+        }
+        for (k, line) in panel.iter().enumerate() {
+            for (vector, line) in line.0.iter().enumerate() {
+                // SAFETY: a line is aligned, and has as many bytes as four vectors.
+                let w = unsafe { _mm512_load_si512(line.as_ptr().cast()) };
+                for (chains, row) in chains.iter_mut().zip(rows) {
+                    chains[vector] = _mm512_dpbusd_epi32(chains[vector], w, _mm512_set1_epi32(bytemuck::cast(row[k])));
+                }
             }
         }
-    }
-    for (sums, chains) in sums.iter_mut().zip(chains) {
-        for (sums, chain) in sums.chunks_exact_mut(16).zip(chains) {
-            // SAFETY: sixteen sums.
-            unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), chain) };
+        for (sums, chains) in sums.iter_mut().zip(chains) {
+            for (sums, chain) in sums.chunks_exact_mut(16).zip(chains) {
+                // SAFETY: sixteen sums.
+                unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), chain) };
+            }
         }
     }
 }
@@ -111,55 +100,38 @@ fn avx512_vnni<const ROWS: usize>(rows: [&[i32]; ROWS], starts: [i32; ROWS], pan
 struct AvxVnni(());
 
 impl Bytes for AvxVnni {
-    type Word = i32;
+    type Term = i8;
     const COLUMNS: usize = 16;
 
-    #[inline(always)]
-    fn word(terms: [i8; 4]) -> i32 {
-        bytemuck::cast(terms)
-    }
-
-    fn multiply<const ROWS: usize>(
+    #[target_feature(enable = "avx2,avxvnni")]
+    unsafe fn multiply<const ROWS: usize>(
         self,
-        rows: [&[i32]; ROWS],
+        rows: [&[Word<Self>]; ROWS],
         starts: [i32; ROWS],
         panel: &[Line],
         column: usize,
         sums: &mut Sums,
     ) {
-        assert!(ROWS <= INTEGER_ROWS && rows.iter().all(|row| row.len() == panel.len()));
-        // SAFETY: `self` proves that the instructions exist.
-        unsafe { avx_vnni(rows, starts, panel, column, sums) }
-    }
-}
-
-#[target_feature(enable = "avx2,avxvnni")]
-fn avx_vnni<const ROWS: usize>(
-    rows: [&[i32]; ROWS],
-    starts: [i32; ROWS],
-    panel: &[Line],
-    column: usize,
-    sums: &mut Sums,
-) {
-    let mut chains = [[_mm256_setzero_si256(); 2]; ROWS];
-    for (chains, start) in chains.iter_mut().zip(starts) {
-        *chains = [_mm256_set1_epi32(start); 2];
-    }
-    for (k, line) in panel.iter().enumerate() {
-        let bytes = line.columns::<16>(column).as_chunks::<32>().0;
-        // SAFETY: each vector is read from 32 bytes.
-        let w: [__m256i; 2] = std::array::from_fn(|i| unsafe { _mm256_loadu_si256(bytes[i].as_ptr().cast()) });
-        for (chains, row) in chains.iter_mut().zip(rows) {
-            let x = _mm256_set1_epi32(row[k]);
-            for (chain, w) in chains.iter_mut().zip(w) {
-                *chain = _mm256_dpbusd_avx_epi32(*chain, w, x);
+        let mut chains = [[_mm256_setzero_si256(); 2]; ROWS];
+        for (chains, start) in chains.iter_mut().zip(starts) {
+            *chains = [_mm256_set1_epi32(start); 2];
+        }
+        for (k, line) in panel.iter().enumerate() {
+            let bytes = line.columns::<16>(column).as_chunks::<32>().0;
+            // SAFETY: each vector is read from 32 bytes.
+            let w: [__m256i; 2] = std::array::from_fn(|i| unsafe { _mm256_loadu_si256(bytes[i].as_ptr().cast()) });
+            for (chains, row) in chains.iter_mut().zip(rows) {
+                let x = _mm256_set1_epi32(bytemuck::cast(row[k]));
+                for (chain, w) in chains.iter_mut().zip(w) {
+                    *chain = _mm256_dpbusd_avx_epi32(*chain, w, x);
+                }
             }
         }
-    }
-    for (sums, chains) in sums.iter_mut().zip(chains) {
-        for (sums, chain) in sums[column..column + 16].chunks_exact_mut(8).zip(chains) {
-            // SAFETY: eight sums.
-            unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), chain) };
+        for (sums, chains) in sums.iter_mut().zip(chains) {
+            for (sums, chain) in sums[column..column + 16].chunks_exact_mut(8).zip(chains) {
+                // SAFETY: eight sums.
+                unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), chain) };
+            }
         }
     }
 }
@@ -170,57 +142,40 @@ fn avx_vnni<const ROWS: usize>(
 struct Avx2(());
 
 impl Bytes for Avx2 {
-    type Word = [i16; 4];
+    type Term = i16;
     const COLUMNS: usize = 8;
 
-    #[inline(always)]
-    fn word(terms: [i8; 4]) -> [i16; 4] {
-        terms.map(i16::from)
-    }
-
-    fn multiply<const ROWS: usize>(
+    #[target_feature(enable = "avx2")]
+    unsafe fn multiply<const ROWS: usize>(
         self,
-        rows: [&[[i16; 4]]; ROWS],
+        rows: [&[Word<Self>]; ROWS],
         starts: [i32; ROWS],
         panel: &[Line],
         column: usize,
         sums: &mut Sums,
     ) {
-        assert!(ROWS <= INTEGER_ROWS && rows.iter().all(|row| row.len() == panel.len()));
-        // SAFETY: `self` proves that the instructions exist.
-        unsafe { avx2(rows, starts, panel, column, sums) }
-    }
-}
-
-#[target_feature(enable = "avx2")]
-fn avx2<const ROWS: usize>(
-    rows: [&[[i16; 4]]; ROWS],
-    starts: [i32; ROWS],
-    panel: &[Line],
-    column: usize,
-    sums: &mut Sums,
-) {
-    let mut chains = [[_mm256_setzero_si256(); 2]; ROWS];
-    for (k, line) in panel.iter().enumerate() {
-        let bytes = line.columns::<8>(column).as_chunks::<16>().0;
-        let w: [__m256i; 2] = std::array::from_fn(|i| {
-            // SAFETY: each vector is read from 16 bytes.
-            _mm256_cvtepu8_epi16(unsafe { _mm_loadu_si128(bytes[i].as_ptr().cast()) })
-        });
-        for (chains, row) in chains.iter_mut().zip(rows) {
-            let x = _mm256_set1_epi64x(bytemuck::cast(row[k]));
-            for (chain, w) in chains.iter_mut().zip(w) {
-                *chain = _mm256_add_epi32(*chain, _mm256_madd_epi16(w, x));
+        let mut chains = [[_mm256_setzero_si256(); 2]; ROWS];
+        for (k, line) in panel.iter().enumerate() {
+            let bytes = line.columns::<8>(column).as_chunks::<16>().0;
+            let w: [__m256i; 2] = std::array::from_fn(|i| {
+                // SAFETY: each vector is read from 16 bytes.
+                _mm256_cvtepu8_epi16(unsafe { _mm_loadu_si128(bytes[i].as_ptr().cast()) })
+            });
+            for (chains, row) in chains.iter_mut().zip(rows) {
+                let x = _mm256_set1_epi64x(bytemuck::cast(row[k]));
+                for (chain, w) in chains.iter_mut().zip(w) {
+                    *chain = _mm256_add_epi32(*chain, _mm256_madd_epi16(w, x));
+                }
             }
         }
-    }
-    for ((sums, [low, high]), start) in sums.iter_mut().zip(chains).zip(starts) {
-        // Columns 0, 1, 4, 5, 2, 3, 6, 7.
-        let pairs = _mm256_hadd_epi32(low, high);
-        let sum = _mm256_add_epi32(_mm256_permute4x64_epi64(pairs, 0b11_01_10_00), _mm256_set1_epi32(start));
-        let sums = &mut sums[column..column + 8];
-        // SAFETY: eight sums.
-        unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), sum) };
+        for ((sums, [low, high]), start) in sums.iter_mut().zip(chains).zip(starts) {
+            // Columns 0, 1, 4, 5, 2, 3, 6, 7.
+            let pairs = _mm256_hadd_epi32(low, high);
+            let sum = _mm256_add_epi32(_mm256_permute4x64_epi64(pairs, 0b11_01_10_00), _mm256_set1_epi32(start));
+            let sums = &mut sums[column..column + 8];
+            // SAFETY: eight sums.
+            unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), sum) };
+        }
     }
 }
 

@@ -6,11 +6,13 @@
 //! packed:  [panel of 64 columns][group of four k][64 columns x 4 bytes]
 //! ```
 
+#![allow(unsafe_code)]
+
 #[cfg(target_arch = "x86_64")]
 mod tiles;
-#[cfg_attr(target_arch = "x86_64", path = "integers/x86.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "integers/neon.rs")]
-#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "integers/none.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "neon.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "none.rs")]
 mod unit;
 
 pub use unit::ByteUnit;
@@ -81,19 +83,23 @@ impl Rows<'_> {
     }
 }
 
-/// Vector instructions for rows of words of four terms.
+/// Four terms of a row.
+type Word<U> = [<U as Bytes>::Term; GROUP];
+
+/// Vector instructions of the processor; a value is the proof that it has them.
 trait Bytes: Copy {
-    /// Four terms of a row.
-    type Word: Copy;
+    /// A term as the instructions read it.
+    type Term: Copy + From<i8>;
     /// Columns that are multiplied at a time, as many as leave registers for the sums of six rows.
     const COLUMNS: usize;
 
-    fn word(terms: [i8; GROUP]) -> Self::Word;
-
     /// The sums of rows with [`Bytes::COLUMNS`] columns of a panel, each from its start.
-    fn multiply<const ROWS: usize>(
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    unsafe fn multiply<const ROWS: usize>(
         self,
-        rows: [&[Self::Word]; ROWS],
+        rows: [&[Word<Self>]; ROWS],
         starts: [i32; ROWS],
         panel: &[Line],
         column: usize,
@@ -125,13 +131,13 @@ impl Panels<'_> {
         let mut words = Vec::with_capacity(starts.len() * self.lines);
         for row in rows.each() {
             let (fours, rest) = row.as_chunks::<GROUP>();
-            words.extend(fours.iter().map(|four| U::word(*four)));
+            words.extend(fours.iter().map(|four| four.map(U::Term::from)));
             if !rest.is_empty() {
                 let mut last = [0; GROUP];
                 last[..rest.len()].copy_from_slice(rest);
-                words.push(U::word(last));
+                words.push(last.map(U::Term::from));
             }
-            words.resize(words.len().next_multiple_of(self.lines), U::word([0; GROUP]));
+            words.resize(words.len().next_multiple_of(self.lines), [U::Term::from(0); GROUP]);
         }
         let mut sums = [[0i32; INTEGER_PANEL]; INTEGER_ROWS];
         for (panel, column, width) in self.each() {
@@ -155,7 +161,7 @@ impl Panels<'_> {
 /// Rows that are multiplied together.
 struct Block<'a, U: Bytes> {
     unit: U,
-    words: &'a [U::Word],
+    words: &'a [Word<U>],
     starts: &'a [i32],
     first: usize,
     last: usize,
@@ -165,10 +171,12 @@ impl<U: Bytes> Block<'_, U> {
     /// The sums of so many rows; the last is repeated where there are fewer.
     fn multiply<const ROWS: usize>(&self, panel: &[Line], sums: &mut Sums) {
         let of = |i: usize| (self.first + i).min(self.last);
-        let rows: [&[U::Word]; ROWS] = std::array::from_fn(|i| &self.words[of(i) * panel.len()..][..panel.len()]);
+        let rows: [&[Word<U>]; ROWS] = std::array::from_fn(|i| &self.words[of(i) * panel.len()..][..panel.len()]);
         let starts = std::array::from_fn(|i| self.starts[of(i)]);
+        const { assert!(ROWS <= INTEGER_ROWS) };
         for column in (0..INTEGER_PANEL).step_by(U::COLUMNS) {
-            self.unit.multiply(rows, starts, panel, column, sums);
+            // SAFETY: the unit proves that the processor has its instructions.
+            unsafe { self.unit.multiply(rows, starts, panel, column, sums) }
         }
     }
 }
