@@ -113,6 +113,19 @@ impl<'a> Fields<'a> {
         self.value(key, "a string", Value::as_str)
     }
 
+    /// What the name in a key stands for, or `default`.
+    ///
+    /// # Errors
+    /// `Unsupported` for another name.
+    pub fn choice<T: Copy>(&mut self, key: &str, default: &str, known: &[(&str, T)]) -> Result<T> {
+        let name = self.text(key).unwrap_or(default);
+        let found = known.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            unsupported(&self.path, format!("{key} {name:?}"), format!("known are {}", known.join(", ")))
+        })
+    }
+
     /// A boolean, or `default`.
     pub fn flag_or(&mut self, key: &str, default: bool) -> bool {
         self.value(key, "true or false", Value::as_bool).unwrap_or(default)

@@ -63,7 +63,7 @@ pub fn read_head(
         row.check_head(config, path, kind)?;
     }
     let mut fields = Fields::new(config, path);
-    let head = read(&mut fields, path, spec)?;
+    let head = read(&mut fields, spec)?;
     fields.done().map(|()| head)
 }
 

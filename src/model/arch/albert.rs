@@ -1,12 +1,7 @@
 //! ALBERT (Lan et al. 2020): BERT with layers that share their tensors, and embeddings of a separate width.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, BERT_KEYS, Keys, MOST_COLUMNS, MOST_LAYERS, name_rules, segments};
-use crate::Result;
-use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Product};
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_COLUMNS, MOST_LAYERS, Read, name_rules, segments};
+use crate::model::spec::{Layer, Norms, Product};
 
 const KEYS: Keys = Keys { activation: ("hidden_act", "gelu_new"), ..BERT_KEYS };
 /// `embedding_size` if missing in the configuration.
@@ -16,9 +11,9 @@ const EMBEDDING: usize = 128;
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+pub fn read(config: ConfigFile<'_>) -> Read {
     let (mut groups, mut inner) = (1, 1);
-    let mut spec = config::read(config, path, &KEYS, |fields, spec| {
+    let mut spec = config::read(config, &KEYS, |fields, spec| {
         spec.embedding = fields.optional_size("embedding_size", 1..=MOST_COLUMNS).unwrap_or(EMBEDDING);
         spec.embedding_projection = Some("encoder.embedding_hidden_mapping_in".into());
         let repeats = spec.layers.len();
@@ -50,17 +45,19 @@ fn layer(group: usize, number: usize) -> Layer {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::path::Path;
+
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::ops::ActivationKind;
 
-    fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
+    fn reading(changes: Value) -> Read {
         let mut config = json!({"hidden_size": 48, "num_hidden_layers": 5, "num_attention_heads": 4, "vocab_size": 9,
             "intermediate_size": 96, "max_position_embeddings": 66});
         let config = config.as_object_mut().unwrap();
         config.extend(changes.as_object().unwrap().clone());
-        read(config, Path::new("config.json"))
+        read(ConfigFile { values: config, path: Path::new("config.json") })
     }
 
     /// Group and number of each layer.

@@ -1,29 +1,25 @@
 //! BERT (Devlin et al. 2018): post-norm, learned positions, segment embeddings.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, BERT_KEYS, name_rules, segments};
-use crate::Result;
-use crate::model::spec::{EncoderSpec, NameRules};
+use super::config::{self, BERT_KEYS, ConfigFile, Read, name_rules, segments};
 
 /// Reads a `model_type: "bert"` configuration.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    Ok((config::read(config, path, &BERT_KEYS, segments)?, name_rules("bert.")))
+pub fn read(config: ConfigFile<'_>) -> Read {
+    Ok((config::read(config, &BERT_KEYS, segments)?, name_rules("bert.")))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::path::Path;
+
+    use serde_json::{Map, Value, json};
 
     use super::*;
     use crate::Error;
     use crate::model::registry::read_spec;
-    use crate::model::spec::{PositionRows, Positions, Table};
+    use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Positions, Table};
     use crate::ops::ActivationKind;
 
     fn config(changes: Value) -> Map<String, Value> {
@@ -36,7 +32,7 @@ mod tests {
         values.clone()
     }
 
-    fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
+    fn reading(changes: Value) -> Read {
         read_spec("bert", &config(changes), Path::new("config.json"))
     }
 
@@ -63,7 +59,7 @@ mod tests {
 
     #[test]
     fn all_missing_values_are_named() {
-        let error = read(&Map::new(), Path::new("config.json")).unwrap_err();
+        let error = read(ConfigFile { values: &Map::new(), path: Path::new("config.json") }).unwrap_err();
         assert!(matches!(error, Error::ModelFormat { .. }));
         let message = error.to_string();
         for key in ["hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"] {

@@ -2,14 +2,8 @@
 //! The reference attends so to texts of up to (5 + 2 `num_random_blocks`) `block_size` tokens, and to all texts from the
 //! first of these on.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, BERT_KEYS, Keys, MOST_ROWS, name_rules, segments};
-use crate::Result;
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_ROWS, Read, name_rules, segments};
 use crate::model::fields::unsupported;
-use crate::model::spec::{EncoderSpec, NameRules};
 
 const KEYS: Keys = Keys { activation: ("hidden_act", "gelu_new"), ..BERT_KEYS };
 
@@ -17,9 +11,9 @@ const KEYS: Keys = Keys { activation: ("hidden_act", "gelu_new"), ..BERT_KEYS };
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+pub fn read(config: ConfigFile<'_>) -> Read {
     let (mut kind, mut whole) = ("", 0);
-    let spec = config::read(config, path, &KEYS, |fields, spec| {
+    let spec = config::read(config, &KEYS, |fields, spec| {
         segments(fields, spec);
         kind = fields.text("attention_type").unwrap_or("block_sparse");
         let random = fields.optional_size("num_random_blocks", 0..=MOST_ROWS).unwrap_or(3);
@@ -37,7 +31,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         let what = format_args!("attention_type {kind:?} with texts of {longest} tokens");
         let reason =
             format!("only texts of up to {whole} tokens are read without blocks; with \"original_full\" all are");
-        return Err(unsupported(path, what, reason));
+        return Err(unsupported(config.path, what, reason));
     }
     Ok((spec, name_rules("bert.")))
 }

@@ -1,12 +1,7 @@
 //! BitNet b1.58 (Ma et al. 2025): LLaMA with squared ReLU and a norm of what the second product of each part reads.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
+use super::config::{ConfigFile, Read};
 use super::{config, llama, rope};
-use crate::Result;
-use crate::model::spec::{EncoderSpec, NameRules};
 
 const KEYS: config::Keys =
     config::Keys { activation: ("hidden_act", "relu2"), norm_eps: Some(("rms_norm_eps", 1e-5)), ..llama::KEYS };
@@ -15,8 +10,8 @@ const KEYS: config::Keys =
 ///
 /// # Errors
 /// As [`llama::read_as`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    llama::read_as(config, path, &KEYS, |fields, spec| {
+pub fn read(config: ConfigFile<'_>) -> Read {
+    llama::read_as(config, &KEYS, |fields, spec| {
         llama::attention_biases(fields, spec);
         spec.activation_squared = fields.text("hidden_act").is_none_or(|name| name == "relu2");
         // Squares of what float16 holds.

@@ -16,6 +16,16 @@ pub(super) const MOST_LAYERS: usize = 10_000;
 /// Positions, for which tables of angles or distances are computed.
 const MOST_POSITIONS: usize = 1 << 20;
 
+/// config.json of a model.
+#[derive(Clone, Copy)]
+pub struct ConfigFile<'a> {
+    pub values: &'a Map<String, Value>,
+    pub path: &'a Path,
+}
+
+/// A configuration as data, with the rules for names of its checkpoints.
+pub(super) type Read = Result<(EncoderSpec, NameRules)>;
+
 /// Names of the keys.
 pub(super) struct Keys {
     pub hidden: &'static str,
@@ -50,12 +60,11 @@ pub(super) const BERT_KEYS: Keys = Keys {
 /// # Errors
 /// `ModelFormat` naming missing or invalid values; `Unsupported` for an unknown activation.
 pub(super) fn read<'a>(
-    config: &'a Map<String, Value>,
-    path: &Path,
+    config: ConfigFile<'a>,
     keys: &Keys,
     own: impl FnOnce(&mut Fields<'a>, &mut EncoderSpec),
 ) -> Result<EncoderSpec> {
-    let mut fields = Fields::new(config, path);
+    let mut fields = Fields::new(config.values, config.path);
     let hidden = fields.size(keys.hidden, 1..=MOST_COLUMNS);
     let layers = fields.size(keys.layers, 1..=MOST_LAYERS);
     let heads = fields.size(keys.heads, 1..=MOST_COLUMNS);
@@ -95,7 +104,7 @@ pub(super) fn read<'a>(
     let function = if spec.activation_squared { "relu" } else { activation_name };
     spec.activation = ActivationKind::from_config_name(function).ok_or_else(|| {
         let known = "known are gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish, tanh, sigmoid, linear";
-        unsupported(path, format_args!("{activation_key} {activation_name:?}"), known)
+        unsupported(config.path, format_args!("{activation_key} {activation_name:?}"), known)
     })?;
     Ok(spec)
 }

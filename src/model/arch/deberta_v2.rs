@@ -1,15 +1,12 @@
 //! DeBERTa-v2 and v3 (He et al. 2021): BERT whose scores also depend on distances, by content.
 
-use std::path::Path;
+use serde_json::{Value, json};
 
-use serde_json::{Map, Value, json};
-
-use super::config::{self, BERT_KEYS, Keys, MOST_ROWS, longest, name_rules, segments};
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_ROWS, Read, longest, name_rules, segments};
 use super::keys::only;
-use crate::Result;
 use crate::model::distances::Distances;
 use crate::model::fields::Fields;
-use crate::model::spec::{EncoderSpec, Layer, NameRules, Product, Table};
+use crate::model::spec::{Layer, Product, Table};
 
 const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-7)), ..BERT_KEYS };
 
@@ -17,9 +14,9 @@ const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-7)), ..BERT_KEYS 
 ///
 /// # Errors
 /// As [`config::read`]; `Unsupported` for embeddings and heads of their own width.
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+pub fn read(config: ConfigFile<'_>) -> Read {
     let mut rules = name_rules("deberta.");
-    let spec = config::read(config, path, &KEYS, |fields, spec| {
+    let spec = config::read(config, &KEYS, |fields, spec| {
         if fields.get("type_vocab_size").is_some() {
             segments(fields, spec);
         }
@@ -48,7 +45,7 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         }
     })?;
     for (key, known) in [("embedding_size", spec.hidden), ("attention_head_size", spec.head_dim)] {
-        only(key, config.get(key).unwrap_or_default(), &[json!(known)], path)?;
+        only(key, config.values.get(key).unwrap_or_default(), &[json!(known)], config.path)?;
     }
     Ok((spec, rules))
 }

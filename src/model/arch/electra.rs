@@ -1,12 +1,6 @@
 //! ELECTRA (Clark et al. 2020): BERT with embeddings of a separate width, projected to the encoder's.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, BERT_KEYS, MOST_COLUMNS, name_rules, segments};
-use crate::Result;
-use crate::model::spec::{EncoderSpec, NameRules};
+use super::config::{self, BERT_KEYS, ConfigFile, MOST_COLUMNS, Read, name_rules, segments};
 
 /// `embedding_size` if missing in the configuration.
 const EMBEDDING: usize = 128;
@@ -15,8 +9,8 @@ const EMBEDDING: usize = 128;
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let spec = config::read(config, path, &BERT_KEYS, |fields, spec| {
+pub fn read(config: ConfigFile<'_>) -> Read {
+    let spec = config::read(config, &BERT_KEYS, |fields, spec| {
         spec.embedding = fields.optional_size("embedding_size", 1..=MOST_COLUMNS).unwrap_or(EMBEDDING);
         spec.embedding_projection = (spec.embedding != spec.hidden).then(|| "embeddings_project".to_owned());
         segments(fields, spec);

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::config::{ConfigFile, Read};
 use super::{Architecture, Names, ReadSpec, code, jina_bert, keys, nomic_bert, xlm_roberta_flash};
 use crate::Result;
-use crate::model::spec::{EncoderSpec, NameRules};
 
 /// Models under the `model_type` of others: a form of their own in the table of keys.
 pub(super) struct LookAlike {
@@ -55,10 +55,10 @@ impl Architecture {
     ///
     /// # Errors
     /// `ModelFormat` for missing or invalid values; `Unsupported` for a key with a value that is not computed.
-    pub fn read(&self, config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+    pub(in crate::model) fn read(&self, config: &Map<String, Value>, path: &Path) -> Read {
         let form = self.form(config);
         let honoured = keys::honoured(form.name, config, path)?;
-        let (spec, rules) = (form.read)(&honoured, path)?;
+        let (spec, rules) = (form.read)(ConfigFile { values: &honoured, path })?;
         let open = spec.causal && !honoured.contains_key("is_causal");
         code::check(config, path, "AutoModel", form.class, open)?;
         Ok((spec, rules))

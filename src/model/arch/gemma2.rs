@@ -1,15 +1,10 @@
 //! Gemma 2 (2024): norms before and after each part, times one more than the stored weight, scaled embeddings, every
 //! second layer within a window, scores bounded by a soft cap.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{Keys, MOST_COLUMNS};
+use super::config::{ConfigFile, Keys, MOST_COLUMNS, Read};
 use super::{llama, rope};
-use crate::Result;
 use crate::model::fields::Fields;
-use crate::model::spec::{EncoderSpec, NameRules, NormKind, Norms};
+use crate::model::spec::{EncoderSpec, NormKind, Norms};
 
 pub(super) const KEYS: Keys = Keys { activation: ("hidden_activation", "gelu_pytorch_tanh"), ..llama::KEYS };
 
@@ -17,8 +12,8 @@ pub(super) const KEYS: Keys = Keys { activation: ("hidden_activation", "gelu_pyt
 ///
 /// # Errors
 /// As [`llama::read_as`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    llama::read_as(config, path, &KEYS, |fields, spec| {
+pub fn read(config: ConfigFile<'_>) -> Read {
+    llama::read_as(config, &KEYS, |fields, spec| {
         parts(fields, spec);
         if !fields.is_null("attn_logit_softcapping") {
             spec.score_cap = fields.number_or("attn_logit_softcapping", 50.0, 1e-3..=1e6) as f32;

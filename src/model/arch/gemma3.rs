@@ -1,21 +1,15 @@
 //! Gemma 3 (2025), whose encoder is EmbeddingGemma: Gemma 2 with norms of each head and with rotary positions of their
 //! own in the layers within a window.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::MOST_LAYERS;
+use super::config::{ConfigFile, MOST_LAYERS, Read};
 use super::{gemma2, llama, qwen3, rope};
-use crate::Result;
-use crate::model::spec::{EncoderSpec, NameRules};
 
 /// Reads a `model_type: "gemma3_text"` configuration.
 ///
 /// # Errors
 /// As [`llama::read_as`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    llama::read_as(config, path, &gemma2::KEYS, |fields, spec| {
+pub fn read(config: ConfigFile<'_>) -> Read {
+    llama::read_as(config, &gemma2::KEYS, |fields, spec| {
         gemma2::parts(fields, spec);
         qwen3::head_norms(fields, spec, 256);
         spec.own_norms = true;

@@ -1,14 +1,9 @@
 //! GPT-2 (Radford et al. 2019): pre-norm, causal, learned positions, transposed matrices.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, Keys};
-use crate::Result;
+use super::config::{self, ConfigFile, Keys, Read};
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Order, PositionRows, Positions, Product, Table};
 
-const KEYS: Keys = Keys {
+pub(super) const KEYS: Keys = Keys {
     hidden: "n_embd",
     layers: "n_layer",
     heads: "n_head",
@@ -23,16 +18,11 @@ const KEYS: Keys = Keys {
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let mut spec = config::read(config, path, &KEYS, |fields, spec| spec.causal = config::causal(fields))?;
-    spec.words.name = "wte.weight".into();
-    let table = Table { name: "wpe.weight".into(), rows: spec.positions.longest_text() };
-    let spec = EncoderSpec {
-        embedding_norm: None,
-        positions: Positions::Learned { table, rows: PositionRows::Counted },
-        final_norm: Some("ln_f".into()),
-        ..spec
-    };
+pub fn read(config: ConfigFile<'_>) -> Read {
+    let spec = config::read(config, &KEYS, |fields, spec| {
+        names(spec);
+        spec.causal = config::causal(fields);
+    })?;
     let spec = spec.with_layers(|number| {
         let name = |part: &str| format!("h.{number}.{part}");
         let product = |part: &str| Product { order: Order::ByOperand, ..Product::biased([name(part)]) };
@@ -49,4 +39,13 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
     // The masks in older files.
     let ignored = vec!["*.attn.bias".into()];
     Ok((spec, NameRules { prefixes: vec!["transformer.".into()], ignored, ..NameRules::default() }))
+}
+
+/// The tables and the norm beside the layers.
+pub(super) fn names(spec: &mut EncoderSpec) {
+    spec.words.name = "wte.weight".into();
+    let table = Table { name: "wpe.weight".into(), rows: spec.positions.longest_text() };
+    spec.positions = Positions::Learned { table, rows: PositionRows::Counted };
+    spec.embedding_norm = None;
+    spec.final_norm = Some("ln_f".into());
 }

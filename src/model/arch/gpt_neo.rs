@@ -1,49 +1,37 @@
 //! GPT-Neo (Black et al. 2021): GPT-2 with separate projections, scores without a factor, and windows in some layers.
 
-use std::path::Path;
+use serde_json::Value;
 
-use serde_json::{Map, Value};
-
-use super::config::{self, Keys, MOST_LAYERS, MOST_ROWS};
-use crate::Result;
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_LAYERS, MOST_ROWS, Read};
+use super::gpt2;
 use crate::model::fields::{Fields, shown};
-use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, PositionRows, Positions, Product, Table};
+use crate::model::spec::{Layer, NameRules, Norms, Product};
 
 const KEYS: Keys = Keys {
-    hidden: "hidden_size",
     layers: "num_layers",
     heads: "num_heads",
-    intermediate: "intermediate_size",
     expansion: Some(4),
-    positions: "max_position_embeddings",
     activation: ("activation_function", "gelu_new"),
     norm_eps: Some(("layer_norm_epsilon", 1e-5)),
+    ..BERT_KEYS
 };
 
 /// Reads a `model_type: "gpt_neo"` configuration.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+pub fn read(config: ConfigFile<'_>) -> Read {
     let mut windows = Vec::new();
-    let mut spec = config::read(config, path, &KEYS, |fields, spec| {
+    let spec = config::read(config, &KEYS, |fields, spec| {
         let size = fields.optional_size("window_size", 1..=MOST_ROWS).unwrap_or(256) as u32;
         // A token sees as many, itself included; a window of one is the token alone, which a distance cannot say.
         if size == 1 {
             fields.fault("window_size is 1, expected at least 2".into());
         }
+        gpt2::names(spec);
+        (spec.score_scale, spec.causal) = (Some(1.0), true);
         windows = local(fields, spec.layers.len()).into_iter().map(|local| if local { size - 1 } else { 0 }).collect();
     })?;
-    spec.words.name = "wte.weight".into();
-    let table = Table { name: "wpe.weight".into(), rows: spec.positions.longest_text() };
-    let spec = EncoderSpec {
-        score_scale: Some(1.0),
-        embedding_norm: None,
-        positions: Positions::Learned { table, rows: PositionRows::Counted },
-        causal: true,
-        final_norm: Some("ln_f".into()),
-        ..spec
-    };
     let spec = spec.with_layers(|number| {
         let name = |part: &str| format!("h.{number}.{part}");
         Layer {

@@ -1,32 +1,18 @@
 //! GPT-NeoX (Black et al. 2022): pre-norm, causal, both parts of a layer on the same operand, rotary positions in a part
 //! of each head's columns.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, Keys};
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, Read};
 use super::rope;
-use crate::Result;
-use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Order, Product};
+use crate::model::spec::{Layer, NameRules, Norms, Order, Product};
 
-const KEYS: Keys = Keys {
-    hidden: "hidden_size",
-    layers: "num_hidden_layers",
-    heads: "num_attention_heads",
-    intermediate: "intermediate_size",
-    expansion: None,
-    positions: "max_position_embeddings",
-    activation: ("hidden_act", "gelu"),
-    norm_eps: Some(("layer_norm_eps", 1e-5)),
-};
+const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-5)), ..BERT_KEYS };
 
 /// Reads a `model_type: "gpt_neox"` configuration.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let spec = config::read(config, path, &KEYS, |fields, spec| {
+pub fn read(config: ConfigFile<'_>) -> Read {
+    let spec = config::read(config, &KEYS, |fields, spec| {
         // The columns that turn are a share of `head_dim`, if the configuration has it; a head's own are the usual ones.
         let columns = fields.optional_size("head_dim", 1..=spec.head_dim).unwrap_or(spec.head_dim);
         let turned = (columns as f64 * rope::share(fields, ("rotary_pct", 0.25))) as usize;

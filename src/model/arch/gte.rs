@@ -1,40 +1,31 @@
 //! GTE from version 1.5 on (Zhang et al. 2024): BERT with rotary positions and a gated feed-forward part.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, BERT_KEYS};
-use super::rope;
+use super::config::{self, BERT_KEYS, ConfigFile, Read};
 use super::rotary_bert::{self, OwnNames, QUERY_KEY_VALUE};
-use crate::Result;
-use crate::model::spec::{EncoderSpec, Layer, NameRules, Product};
+use crate::model::spec::{Layer, Product};
 
 /// Reads a `model_type: "gte"` configuration.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    read_with(160_000.0, config, path)
+pub fn read(config: ConfigFile<'_>) -> Read {
+    read_with(160_000.0, config)
 }
 
 /// Reads a `model_type: "new"` configuration, as the model's own code on the hub writes it.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_new(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    read_with(10_000.0, config, path)
+pub fn read_new(config: ConfigFile<'_>) -> Read {
+    read_with(10_000.0, config)
 }
 
 /// `base` stands in for a missing `rope_theta`.
-fn read_with(base: f64, config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let mut rotary = Vec::new();
-    let spec = config::read(config, path, &BERT_KEYS, |fields, spec| {
-        rotary_bert::one_segment(fields, spec);
-        rotary_bert::columns(fields, spec);
-        rotary.push(rope::read(fields, spec.head_dim, ("rope_theta", base)));
+fn read_with(base: f64, config: ConfigFile<'_>) -> Read {
+    let spec = config::read(config, &BERT_KEYS, |fields, spec| {
+        rotary_bert::rotary(fields, spec, ("rope_theta", base));
+        spec.gated = true;
     })?;
-    let spec = EncoderSpec { positions: config::longest(&spec), rotary, gated: true, ..spec };
     let spec = spec.with_layers(|number| {
         let layer = rotary_bert::layer(number);
         Layer { feed_forward_in: Product { bias: false, ..layer.feed_forward_in }, ..layer }
@@ -57,13 +48,15 @@ fn read_with(base: f64, config: &Map<String, Value>, path: &Path) -> Result<(Enc
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::path::Path;
+
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::model::registry::read_spec;
     use crate::model::rotary::Rotary;
 
-    fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
+    fn reading(changes: Value) -> Read {
         let mut config = json!({"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4,
             "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 66});
         config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());

@@ -1,16 +1,18 @@
 //! The heads that checkpoints have for other tasks than embeddings.
 
-use std::path::Path;
-
 use super::config::MOST_ROWS;
 use crate::Result;
 use crate::model::fields::{Fields, unsupported};
 use crate::model::spec::EncoderSpec;
 use crate::model::task_head::{Step, Task, TaskHead};
-use crate::ops::{ActivationKind, PoolMode};
+use crate::ops::ActivationKind::{self, GeluErf, Relu, Tanh};
+use crate::ops::PoolMode;
+
+/// The key of how the tokens of a sequence become one vector.
+const POOLING: &str = "classifier_pooling";
 
 /// Reads a head's keys of config.json, for the encoder of a specification.
-pub type ReadHead = fn(&mut Fields<'_>, &Path, &EncoderSpec) -> Result<TaskHead>;
+pub type ReadHead = fn(&mut Fields<'_>, &EncoderSpec) -> Result<TaskHead>;
 
 /// A row of [`HEADS`].
 pub struct Heads {
@@ -28,22 +30,48 @@ const fn row(model_type: &'static str, scores: ReadHead, words: Option<ReadHead>
 
 /// The architectures whose heads are known.
 pub const HEADS: &[Heads] = &[
-    row("albert", albert_scores, Some(albert_words)),
-    row("bert", bert_scores, Some(bert_words)),
-    row("camembert", roberta_scores, Some(roberta_words)),
+    row("albert", |fields, spec| of_first(fields, spec, ["pooler", "classifier"], Tanh), Some(ALBERT_WORDS)),
+    row("bert", BERT_SCORES, Some(BERT_WORDS)),
+    row("camembert", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
     row("deberta-v2", deberta_scores, None),
-    row("distilbert", distilbert_scores, Some(distilbert_words)),
-    row("electra", electra_scores, Some(electra_words)),
+    row("distilbert", DISTILBERT_SCORES, Some(DISTILBERT_WORDS)),
+    row("electra", |fields, spec| of_first(fields, spec, ROBERTA, GeluErf), Some(ELECTRA_WORDS)),
     row("eurobert", eurobert_scores, None),
-    row("gte", bert_scores, None),
-    row("jina_embeddings_v3", roberta_scores, None),
+    row("gte", BERT_SCORES, None),
+    row("jina_embeddings_v3", ROBERTA_SCORES, None),
     row("modernbert", modernbert_scores, Some(modernbert_words)),
-    row("mpnet", roberta_scores, Some(roberta_words)),
-    row("new", bert_scores, None),
-    row("nomic_bert", bert_scores, None),
-    row("roberta", roberta_scores, Some(roberta_words)),
-    row("xlm-roberta", roberta_scores, Some(roberta_words)),
+    row("mpnet", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
+    row("new", BERT_SCORES, None),
+    row("nomic_bert", BERT_SCORES, None),
+    row("roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
+    row("xlm-roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
 ];
+
+/// The two products of RoBERTa's classifier.
+const ROBERTA: [&str; 2] = ["classifier.dense", "classifier.out_proj"];
+const BERT_SCORES: ReadHead = |fields, spec| of_first(fields, spec, ["pooler.dense", "classifier"], Tanh);
+const ROBERTA_SCORES: ReadHead = |fields, spec| of_first(fields, spec, ROBERTA, Tanh);
+const DISTILBERT_SCORES: ReadHead = |fields, spec| of_first(fields, spec, ["pre_classifier", "classifier"], Relu);
+
+const BERT_WORDS: ReadHead = |fields, spec| {
+    let transform = ["cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm"];
+    Ok(transformed(fields, spec, (transform, spec.activation), ["cls.predictions.decoder", "cls.predictions.bias"]))
+};
+const ROBERTA_WORDS: ReadHead = |fields, spec| {
+    let transform = (["lm_head.dense", "lm_head.layer_norm"], GeluErf);
+    Ok(transformed(fields, spec, transform, ["lm_head.decoder", "lm_head.bias"]))
+};
+const ALBERT_WORDS: ReadHead = |fields, spec| {
+    let transform = (["predictions.dense", "predictions.LayerNorm"], spec.activation);
+    Ok(transformed(fields, spec, transform, ["predictions.decoder", "predictions.bias"]))
+};
+const DISTILBERT_WORDS: ReadHead = |fields, spec| {
+    Ok(transformed(fields, spec, (["vocab_transform", "vocab_layer_norm"], spec.activation), ["vocab_projector", ""]))
+};
+const ELECTRA_WORDS: ReadHead = |fields, spec| {
+    let transform = (["generator_predictions.dense", "generator_predictions.LayerNorm"], GeluErf);
+    Ok(transformed(fields, spec, transform, ["generator_lm_head", ""]))
+};
 
 /// The number of labels: of `id2label`, or else `num_labels`, or else 2, as in transformers.
 fn labels(fields: &mut Fields<'_>) -> usize {
@@ -55,9 +83,9 @@ fn labels(fields: &mut Fields<'_>) -> usize {
     named.or(stated).unwrap_or(2).max(1)
 }
 
-fn activation(fields: &mut Fields<'_>, path: &Path, key: &str) -> Result<ActivationKind> {
+fn activation(fields: &mut Fields<'_>, key: &str) -> Result<ActivationKind> {
     let name = fields.text(key).unwrap_or("gelu");
-    let unknown = || unsupported(path, format_args!("{key} {name:?}"), "no activation of this name is known");
+    let unknown = || unsupported(fields.path(), format_args!("{key} {name:?}"), "no activation of this name is known");
     ActivationKind::from_config_name(name).ok_or_else(unknown)
 }
 
@@ -77,71 +105,34 @@ fn of_first(
     Ok(TaskHead::scores(steps))
 }
 
-fn bert_scores(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    of_first(fields, spec, ["pooler.dense", "classifier"], ActivationKind::Tanh)
-}
-
-fn roberta_scores(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    of_first(fields, spec, ["classifier.dense", "classifier.out_proj"], ActivationKind::Tanh)
-}
-
-fn electra_scores(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    of_first(fields, spec, ["classifier.dense", "classifier.out_proj"], ActivationKind::GeluErf)
-}
-
-fn albert_scores(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    of_first(fields, spec, ["pooler", "classifier"], ActivationKind::Tanh)
-}
-
-fn distilbert_scores(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    of_first(fields, spec, ["pre_classifier", "classifier"], ActivationKind::Relu)
-}
-
-fn deberta_scores(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    let activation = activation(fields, path, "pooler_hidden_act")?;
+fn deberta_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
+    let activation = activation(fields, "pooler_hidden_act")?;
     of_first(fields, spec, ["pooler.dense", "classifier"], activation)
 }
 
-/// What `classifier_pooling` names; `None` for another name, which is an error.
-fn pooling<T>(fields: &mut Fields<'_>, path: &Path, usual: &str, known: &[(&str, T)]) -> Result<T>
-where
-    T: Copy,
-{
-    let name = fields.text("classifier_pooling").unwrap_or(usual);
-    let found = known.iter().find(|(known, _)| *known == name).map(|(_, pooling)| *pooling);
-    found.ok_or_else(|| {
-        let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        unsupported(path, format_args!("classifier_pooling {name:?}"), format!("known are {}", known.join(", ")))
-    })
-}
-
 /// Pooled before the products, or, `late`, after them.
-fn eurobert_scores(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
+fn eurobert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
     let known = [("bos", (0, PoolMode::Cls)), ("mean", (0, PoolMode::Mean)), ("late", (3, PoolMode::Mean))];
-    let (place, mode) = pooling(fields, path, "late", &known)?;
-    let products = [
-        Step::linear("dense", spec.hidden),
-        Step::Activation(ActivationKind::GeluErf),
-        Step::linear("classifier", labels(fields)),
-    ];
-    let mut steps = products.to_vec();
+    let (place, mode) = fields.choice(POOLING, "late", &known)?;
+    let mut steps =
+        vec![Step::linear("dense", spec.hidden), Step::Activation(GeluErf), Step::linear("classifier", labels(fields))];
     steps.insert(place, Step::Pool(mode));
     Ok(TaskHead::scores(steps))
 }
 
-fn modernbert_scores(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    let mode = pooling(fields, path, "cls", &[("cls", PoolMode::Cls), ("mean", PoolMode::Mean)])?;
+fn modernbert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
+    let mode = fields.choice(POOLING, "cls", &[("cls", PoolMode::Cls), ("mean", PoolMode::Mean)])?;
     let mut steps = vec![Step::Pool(mode)];
-    steps.extend(modernbert_transform(fields, path, spec)?);
+    steps.extend(modernbert_transform(fields, spec)?);
     steps.push(Step::linear("classifier", labels(fields)));
     Ok(TaskHead::scores(steps))
 }
 
-fn modernbert_transform(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) -> Result<[Step; 3]> {
+fn modernbert_transform(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<[Step; 3]> {
     let bias = fields.flag_or("classifier_bias", false);
     Ok([
         Step::Linear { name: "head.dense".into(), bias, columns: spec.hidden },
-        Step::Activation(activation(fields, path, "classifier_activation")?),
+        Step::Activation(activation(fields, "classifier_activation")?),
         Step::Norm { name: "head.norm".into(), kind: spec.norm, eps: spec.norm_eps },
     ])
 }
@@ -159,54 +150,21 @@ fn of_words(fields: &mut Fields<'_>, spec: &EncoderSpec, mut steps: Vec<Step>, d
     TaskHead { task: Task::Words, steps, tied }
 }
 
-fn bert_words(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    let steps = vec![
-        Step::linear("cls.predictions.transform.dense", spec.hidden),
-        Step::Activation(spec.activation),
-        Step::norm("cls.predictions.transform.LayerNorm", spec.norm_eps),
-    ];
-    let decoder = Step::linear("cls.predictions.decoder", spec.words.rows);
-    Ok(of_words(fields, spec, steps, decoder, "cls.predictions.bias"))
+/// Logits of words after a product, an activation and a norm; the last product has its bias under another name, too, unless that
+/// is empty.
+fn transformed(
+    fields: &mut Fields<'_>,
+    spec: &EncoderSpec,
+    ([dense, norm], activation): ([&str; 2], ActivationKind),
+    [decoder, bias]: [&str; 2],
+) -> TaskHead {
+    let steps =
+        vec![Step::linear(dense, spec.embedding), Step::Activation(activation), Step::norm(norm, spec.norm_eps)];
+    of_words(fields, spec, steps, Step::linear(decoder, spec.words.rows), bias)
 }
 
-fn roberta_words(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    let steps = vec![
-        Step::linear("lm_head.dense", spec.hidden),
-        Step::Activation(ActivationKind::GeluErf),
-        Step::norm("lm_head.layer_norm", spec.norm_eps),
-    ];
-    Ok(of_words(fields, spec, steps, Step::linear("lm_head.decoder", spec.words.rows), "lm_head.bias"))
-}
-
-fn albert_words(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    let steps = vec![
-        Step::linear("predictions.dense", spec.embedding),
-        Step::Activation(spec.activation),
-        Step::norm("predictions.LayerNorm", spec.norm_eps),
-    ];
-    Ok(of_words(fields, spec, steps, Step::linear("predictions.decoder", spec.words.rows), "predictions.bias"))
-}
-
-fn distilbert_words(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    let steps = vec![
-        Step::linear("vocab_transform", spec.hidden),
-        Step::Activation(spec.activation),
-        Step::norm("vocab_layer_norm", spec.norm_eps),
-    ];
-    Ok(of_words(fields, spec, steps, Step::linear("vocab_projector", spec.words.rows), ""))
-}
-
-fn electra_words(fields: &mut Fields<'_>, _: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    let steps = vec![
-        Step::linear("generator_predictions.dense", spec.embedding),
-        Step::Activation(ActivationKind::GeluErf),
-        Step::norm("generator_predictions.LayerNorm", spec.norm_eps),
-    ];
-    Ok(of_words(fields, spec, steps, Step::linear("generator_lm_head", spec.words.rows), ""))
-}
-
-fn modernbert_words(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) -> Result<TaskHead> {
-    let steps = modernbert_transform(fields, path, spec)?.into();
+fn modernbert_words(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
+    let steps = modernbert_transform(fields, spec)?.into();
     let bias = fields.flag_or("decoder_bias", true);
     let decoder = Step::Linear { name: "decoder".into(), bias, columns: spec.words.rows };
     Ok(of_words(fields, spec, steps, decoder, ""))
@@ -214,6 +172,8 @@ fn modernbert_words(fields: &mut Fields<'_>, path: &Path, spec: &EncoderSpec) ->
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::{Value, json};
 
     use super::*;

@@ -2,15 +2,12 @@
 //!
 //! Its `model_type` is that of BERT; `position_embedding_type` distinguishes them.
 
-use std::path::Path;
-
 use serde_json::{Map, Value};
 
-use super::config::{self, BERT_KEYS, name_rules, segments};
-use crate::Result;
+use super::config::{self, BERT_KEYS, ConfigFile, Read, name_rules, segments};
 use crate::model::fields::unsupported;
 use crate::model::relative_biases::slopes;
-use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Order, Product};
+use crate::model::spec::{EncoderSpec, Layer, Norms, Order, Product};
 use crate::ops::ActivationKind;
 
 /// Whether a configuration is one of this form.
@@ -22,17 +19,17 @@ pub(super) fn is(config: &Map<String, Value>) -> bool {
 ///
 /// # Errors
 /// As [`config::read`]; `Unsupported` for variants of the model.
-pub(super) fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let kind = config.get("feed_forward_type").and_then(Value::as_str);
+pub(super) fn read(config: ConfigFile<'_>) -> Read {
+    let kind = config.values.get("feed_forward_type").and_then(Value::as_str);
     let activation = match kind {
         Some("geglu") => ActivationKind::GeluErf,
         Some("reglu") => ActivationKind::Relu,
         other => {
             let what = format_args!("feed_forward_type {:?} with ALiBi", other.unwrap_or("original"));
-            return Err(unsupported(path, what, "known are geglu, reglu"));
+            return Err(unsupported(config.path, what, "known are geglu, reglu"));
         }
     };
-    let spec = config::read(config, path, &BERT_KEYS, segments)?;
+    let spec = config::read(config, &BERT_KEYS, segments)?;
     let spec =
         EncoderSpec { positions: config::longest(&spec), slopes: slopes(spec.heads), activation, gated: true, ..spec };
     let spec = spec.with_layers(|number| {
@@ -49,13 +46,15 @@ pub(super) fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderS
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::json;
 
     use super::*;
     use crate::model::registry::read_spec;
     use crate::model::spec::Positions;
 
-    fn reading(feed_forward: Value) -> Result<(EncoderSpec, NameRules)> {
+    fn reading(feed_forward: Value) -> Read {
         let config = json!({"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 100,
             "intermediate_size": 96, "max_position_embeddings": 64, "position_embedding_type": "alibi",
             "feed_forward_type": feed_forward});

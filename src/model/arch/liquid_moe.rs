@@ -3,16 +3,11 @@
 //! No checkpoint is published. The keys `liquid_units` and `liquid_steps` and the tensors `mlp.router.cell.*` are added to
 //! what NomicBERT v2 has; `router.layer` has a column for each unit.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::MOST_COLUMNS;
+use super::config::{ConfigFile, MOST_COLUMNS, Read};
 use super::nomic_bert;
-use crate::Result;
 use crate::model::fields::Fields;
 use crate::model::mixture::{LiquidCell, Mixture};
-use crate::model::spec::{EncoderSpec, Layer, NameRules, Product};
+use crate::model::spec::{Layer, Product};
 
 const UNITS: &str = "liquid_units";
 const STEPS: &str = "liquid_steps";
@@ -25,9 +20,9 @@ const MOST_STEPS: usize = 64;
 ///
 /// # Errors
 /// As [`nomic_bert::read`]; `ModelFormat` for missing or invalid numbers of units and steps, or without experts.
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let (mut spec, rules) = nomic_bert::read(config, path)?;
-    let mut fields = Fields::new(config, path);
+pub fn read(config: ConfigFile<'_>) -> Read {
+    let (mut spec, rules) = nomic_bert::read(config)?;
+    let mut fields = Fields::new(config.values, config.path);
     let units = fields.size(UNITS, 1..=MOST_COLUMNS);
     let steps = fields.optional_size(STEPS, 1..=MOST_STEPS).unwrap_or(USUAL_STEPS);
     if spec.layers.iter().all(|layer| layer.mixture.is_none()) {
@@ -46,16 +41,18 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::path::Path;
+
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
+    fn reading(changes: Value) -> Read {
         let mut config = json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66, "vocab_size": 100,
             "n_inner": 200, "activation_function": "gelu", "num_experts": 6, "moe_top_k": 2, "moe_every_n_layers": 2,
             "liquid_units": 10});
         config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-        read(config.as_object().unwrap(), Path::new("config.json"))
+        read(ConfigFile { values: config.as_object().unwrap(), path: Path::new("config.json") })
     }
 
     #[test]

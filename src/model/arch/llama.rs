@@ -1,27 +1,14 @@
 //! LLaMA (Touvron et al. 2023), Mistral (Jiang et al. 2023) and Qwen2 (Yang et al. 2024): norms by the root mean square
 //! before the parts, a gated feed-forward part, rotary positions, groups of heads with the same keys, causal.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, Keys, MOST_COLUMNS, MOST_LAYERS};
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_COLUMNS, MOST_LAYERS, Read};
 use super::rope;
-use crate::Result;
 use crate::model::fields::Fields;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, Product};
 
 /// LLaMA's keys.
-pub(super) const KEYS: Keys = Keys {
-    hidden: "hidden_size",
-    layers: "num_hidden_layers",
-    heads: "num_attention_heads",
-    intermediate: "intermediate_size",
-    expansion: None,
-    positions: "max_position_embeddings",
-    activation: ("hidden_act", "silu"),
-    norm_eps: Some(("rms_norm_eps", 1e-6)),
-};
+pub(super) const KEYS: Keys =
+    Keys { activation: ("hidden_act", "silu"), norm_eps: Some(("rms_norm_eps", 1e-6)), ..BERT_KEYS };
 
 /// Stored names that LLaMA and its relatives have.
 pub(super) const MARKS: &[&str] = &["layers.0.self_attn.q_proj.", "model.layers.0.self_attn.q_proj."];
@@ -30,16 +17,16 @@ pub(super) const MARKS: &[&str] = &["layers.0.self_attn.q_proj.", "model.layers.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn llama(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    read_as(config, path, &KEYS, biases)
+pub fn llama(config: ConfigFile<'_>) -> Read {
+    read_as(config, &KEYS, biases)
 }
 
 /// Reads a `model_type: "mistral"` configuration.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn mistral(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    read_as(config, path, &KEYS, |fields, spec| {
+pub fn mistral(config: ConfigFile<'_>) -> Read {
+    read_as(config, &KEYS, |fields, spec| {
         let window = rope::window(fields, spec).unwrap_or(0);
         // With `layer_types` the reference reads it as Ministral, some layers of which have no window.
         let sliding = rope::sliding(fields, spec.layers.len(), |_| true);
@@ -53,8 +40,8 @@ pub fn mistral(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec,
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn qwen2(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    read_as(config, path, &KEYS, |fields, spec| {
+pub fn qwen2(config: ConfigFile<'_>) -> Read {
+    read_as(config, &KEYS, |fields, spec| {
         spec.layers.iter_mut().for_each(|layer| layer.query_key_value.bias = true);
         last_windows(fields, spec);
     })
@@ -65,12 +52,11 @@ pub fn qwen2(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, N
 /// # Errors
 /// As [`config::read`].
 pub(super) fn read_as<'a>(
-    config: &'a Map<String, Value>,
-    path: &Path,
+    config: ConfigFile<'a>,
     keys: &Keys,
     own: impl FnOnce(&mut Fields<'a>, &mut EncoderSpec),
-) -> Result<(EncoderSpec, NameRules)> {
-    let spec = config::read(config, path, keys, |fields, spec| {
+) -> Read {
+    let spec = config::read(config, keys, |fields, spec| {
         spec.kv_heads = fields.optional_size("num_key_value_heads", 1..=MOST_COLUMNS).unwrap_or(spec.heads);
         if !spec.heads.is_multiple_of(spec.kv_heads) {
             let (heads, groups) = (spec.heads, spec.kv_heads);

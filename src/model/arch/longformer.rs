@@ -1,23 +1,20 @@
 //! Longformer (Beltagy et al. 2020): RoBERTa in which each token sees others within a window. No token is global, as in
 //! the reference without a `global_attention_mask`.
 
-use std::path::Path;
+use serde_json::Value;
 
-use serde_json::{Map, Value};
-
-use super::config::{self, BERT_KEYS, MOST_ROWS, name_rules, segments};
+use super::config::{self, BERT_KEYS, ConfigFile, MOST_ROWS, Read, name_rules, segments};
 use super::roberta;
-use crate::Result;
 use crate::model::fields::{Fields, shown};
-use crate::model::spec::{EncoderSpec, NameRules};
+use crate::model::spec::NameRules;
 
 /// Reads a `model_type: "longformer"` configuration.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let spec = config::read(config, path, &BERT_KEYS, |fields, spec| {
-        roberta::padding(config, fields, spec);
+pub fn read(config: ConfigFile<'_>) -> Read {
+    let spec = config::read(config, &BERT_KEYS, |fields, spec| {
+        roberta::padding(fields, spec);
         segments(fields, spec);
         let windows = windows(fields, spec.layers.len());
         for (layer, window) in spec.layers.iter_mut().zip(windows) {

@@ -39,19 +39,14 @@ mod rotary_bert;
 mod t5;
 mod xlm_roberta_flash;
 
-use std::path::Path;
-
 pub use heads::{HEADS, ReadHead};
 pub use quantization::read as read_quantization;
-use serde_json::{Map, Value};
 
-use super::spec::{EncoderSpec, NameRules};
-use crate::Result;
 use crate::graph::fuse::attention::BY_CONTENT;
 use crate::text::tokenizer::OwnTokenizer;
 
 /// Reads a configuration into data.
-type ReadSpec = fn(&Map<String, Value>, &Path) -> Result<(EncoderSpec, NameRules)>;
+type ReadSpec = fn(config::ConfigFile<'_>) -> config::Read;
 
 /// A row of [`ARCHITECTURES`].
 pub struct Architecture {

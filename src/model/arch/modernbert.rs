@@ -1,33 +1,19 @@
 //! ModernBERT (Warner et al. 2024): pre-norm, gated, rotary positions, global attention in every few layers.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, Keys, MOST_ROWS};
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_ROWS, Read};
 use super::rope;
-use crate::Result;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, Order, Product};
 
-const KEYS: Keys = Keys {
-    hidden: "hidden_size",
-    layers: "num_hidden_layers",
-    heads: "num_attention_heads",
-    intermediate: "intermediate_size",
-    expansion: None,
-    positions: "max_position_embeddings",
-    activation: ("hidden_activation", "gelu"),
-    norm_eps: Some(("norm_eps", 1e-5)),
-};
+const KEYS: Keys = Keys { activation: ("hidden_activation", "gelu"), norm_eps: Some(("norm_eps", 1e-5)), ..BERT_KEYS };
 
 /// Reads a `model_type: "modernbert"` configuration.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
+pub fn read(config: ConfigFile<'_>) -> Read {
     let (mut window, mut rotary, mut local) = (0, Vec::new(), Vec::new());
     let (mut norm_bias, mut attention_bias, mut mlp_bias) = (false, false, false);
-    let mut spec = config::read(config, path, &KEYS, |fields, spec| {
+    let mut spec = config::read(config, &KEYS, |fields, spec| {
         window = fields.optional_size("local_attention", 2..=MOST_ROWS).unwrap_or(128) / 2;
         // Half of the former, and counts before it.
         window = fields.optional_size("sliding_window", 1..=MOST_ROWS).unwrap_or(window);

@@ -1,13 +1,8 @@
 //! MPNet (Song et al. 2020): RoBERTa without segments, with biases by distance shared by all layers.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, BERT_KEYS, MOST_ROWS, count_after_padding, name_rules};
-use crate::Result;
+use super::config::{self, BERT_KEYS, ConfigFile, MOST_ROWS, Read, count_after_padding, name_rules};
 use crate::model::relative_biases::RelativeBiases;
-use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Product, Table};
+use crate::model::spec::{Layer, Norms, Product, Table};
 
 /// The reference counts positions from this id, regardless of `pad_token_id`.
 const PAD: usize = 1;
@@ -19,8 +14,8 @@ const MAX_DISTANCE: usize = 128;
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let spec = config::read(config, path, &BERT_KEYS, |fields, spec| {
+pub fn read(config: ConfigFile<'_>) -> Read {
+    let spec = config::read(config, &BERT_KEYS, |fields, spec| {
         count_after_padding(fields, spec, PAD);
         let rows = fields.optional_size("relative_attention_num_buckets", BUCKETS..=MOST_ROWS).unwrap_or(BUCKETS);
         let table = Table { name: "encoder.relative_attention_bias.weight".into(), rows };

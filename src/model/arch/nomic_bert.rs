@@ -1,29 +1,18 @@
 //! NomicBERT (Nussbaum et al. 2024), with transformers' keys or those of its own code on the hub; of both the former.
 
-use std::path::Path;
-
 use serde_json::{Map, Value};
 
-use super::config::{self, BERT_KEYS, Keys, MOST_COLUMNS, MOST_ROWS, segments};
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_COLUMNS, MOST_ROWS, Read, segments};
+use super::gpt2;
 use super::nomic_experts::Mixtures;
 use super::rope;
 use super::rotary_bert::{self, OwnNames, QUERY_KEY_VALUE};
-use crate::Result;
 use crate::model::fields::unsupported;
-use crate::model::spec::{EncoderSpec, Layer, NameRules, Positions, Product};
+use crate::model::spec::{EncoderSpec, Layer, Positions, Product};
 use crate::ops::ActivationKind;
 
 const KEYS: Keys = Keys { activation: ("hidden_act", "silu"), ..BERT_KEYS };
-const HUB_KEYS: Keys = Keys {
-    hidden: "n_embd",
-    layers: "n_layer",
-    heads: "n_head",
-    intermediate: "n_inner",
-    expansion: Some(4),
-    positions: "n_positions",
-    norm_eps: Some(("layer_norm_epsilon", 1e-5)),
-    ..KEYS
-};
+const HUB_KEYS: Keys = Keys { activation: KEYS.activation, ..gpt2::KEYS };
 /// The hub's code rounds the columns of the feed-forward part up to a multiple.
 const COLUMNS: usize = 256;
 
@@ -36,12 +25,12 @@ pub(super) fn is_of_hub(config: &Map<String, Value>) -> bool {
 ///
 /// # Errors
 /// As [`config::read`]; `Unsupported` for variants of the model.
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let hub = is_of_hub(config);
+pub fn read(config: ConfigFile<'_>) -> Read {
+    let hub = is_of_hub(config.values);
     let (mut longest, mut rotary, mut gate, mut biases) = (0, Vec::new(), None, [hub; 3]);
     let mut mixtures = None;
     let keys = if hub { HUB_KEYS } else { KEYS };
-    let mut spec = config::read(config, path, &keys, |fields, spec| {
+    let mut spec = config::read(config, &keys, |fields, spec| {
         segments(fields, spec);
         rotary_bert::columns(fields, spec);
         longest = config::positions(fields, "n_positions").unwrap_or(spec.positions.longest_text());
@@ -71,12 +60,12 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
         Some("gelu") => ActivationKind::GeluErf,
         other => {
             let what = format_args!("activation_function {:?}", other.unwrap_or("gelu_new"));
-            return Err(unsupported(path, what, "known are swiglu, geglu, glu, gelu"));
+            return Err(unsupported(config.path, what, "known are swiglu, geglu, glu, gelu"));
         }
     };
     if spec.gated && mixtures.is_some() {
         let reason = "experts are known with activation_function \"gelu\" under the hub's keys, n_embd and others";
-        return Err(unsupported(path, format_args!("num_experts {}", config["num_experts"]), reason));
+        return Err(unsupported(config.path, format_args!("num_experts {}", config.values["num_experts"]), reason));
     }
     let [attention, inner, outer] = biases;
     let spec = EncoderSpec { positions: Positions::None { longest }, rotary, ..spec };
@@ -118,12 +107,14 @@ pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, Na
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::json;
 
     use super::*;
     use crate::model::registry::read_spec;
 
-    fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
+    fn reading(changes: Value) -> Read {
         let mut config = json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66, "vocab_size": 100,
             "activation_function": "swiglu", "rotary_emb_fraction": 1.0, "rotary_emb_scale_base": null});
         config.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());

@@ -1,13 +1,8 @@
 //! OLMo 2 (Walsh et al. 2024): LLaMA with norms after the parts, and of all heads of the queries and the keys together.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::Keys;
+use super::config::{ConfigFile, Keys, Read};
 use super::llama;
-use crate::Result;
-use crate::model::spec::{EncoderSpec, NameRules, Norms};
+use crate::model::spec::Norms;
 
 const KEYS: Keys = Keys { norm_eps: Some(("rms_norm_eps", 1e-5)), ..llama::KEYS };
 
@@ -15,8 +10,8 @@ const KEYS: Keys = Keys { norm_eps: Some(("rms_norm_eps", 1e-5)), ..llama::KEYS 
 ///
 /// # Errors
 /// As [`llama::read_as`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    llama::read_as(config, path, &KEYS, |fields, spec| {
+pub fn read(config: ConfigFile<'_>) -> Read {
+    llama::read_as(config, &KEYS, |fields, spec| {
         llama::attention_biases(fields, spec);
         for (number, layer) in spec.layers.iter_mut().enumerate() {
             let after = |part: &str| Norms {

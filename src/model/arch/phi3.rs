@@ -1,13 +1,10 @@
 //! Phi-3 and Phi-4-mini (Abdin et al. 2024): LLaMA with joint products and rotary positions in a share of each head.
 
-use std::path::Path;
+use serde_json::Value;
 
-use serde_json::{Map, Value};
-
-use super::config::Keys;
+use super::config::{ConfigFile, Keys, Read};
 use super::{llama, rope};
-use crate::Result;
-use crate::model::spec::{EncoderSpec, NameRules, Order, Product};
+use crate::model::spec::{Order, Product};
 
 /// Stored names of Phi-3.
 pub const MARKS: &[&str] = &["layers.0.self_attn.qkv_proj.", "model.layers.0.self_attn.qkv_proj."];
@@ -17,18 +14,18 @@ const KEYS: Keys = Keys { norm_eps: Some(("rms_norm_eps", 1e-5)), ..llama::KEYS 
 ///
 /// # Errors
 /// As [`llama::read_as`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let mut config = config.clone();
-    for parameters in ["rope_parameters", "rope_scaling"].map(|key| config.remove(key).map(|value| (key, value))) {
+pub fn read(config: ConfigFile<'_>) -> Read {
+    let mut values = config.values.clone();
+    for parameters in ["rope_parameters", "rope_scaling"].map(|key| values.remove(key).map(|value| (key, value))) {
         let Some((key, mut value)) = parameters else { continue };
         // What this family calls so is "longrope".
         let kind = value.get("rope_type").or(value.get("type")).cloned();
         if let (Some("yarn"), Value::Object(value)) = (kind.as_ref().and_then(Value::as_str), &mut value) {
             value.insert("rope_type".into(), "longrope".into());
         }
-        config.insert(key.into(), value);
+        values.insert(key.into(), value);
     }
-    llama::read_as(&config, path, &KEYS, |fields, spec| {
+    llama::read_as(ConfigFile { values: &values, ..config }, &KEYS, |fields, spec| {
         // None if missing, unlike Mistral's.
         let window = fields.get("sliding_window").and_then(|_| rope::window(fields, spec)).unwrap_or(0);
         let share = rope::share(fields, ("partial_rotary_factor", 1.0));

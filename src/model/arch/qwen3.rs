@@ -1,20 +1,16 @@
 //! Qwen3 (Yang et al. 2025): LLaMA with a norm of each head of the queries and the keys.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
+use super::config::{ConfigFile, Read};
 use super::llama;
-use crate::Result;
 use crate::model::fields::Fields;
-use crate::model::spec::{EncoderSpec, NameRules};
+use crate::model::spec::EncoderSpec;
 
 /// Reads a `model_type: "qwen3"` configuration.
 ///
 /// # Errors
 /// As [`llama::read_as`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    llama::read_as(config, path, &llama::KEYS, |fields, spec| {
+pub fn read(config: ConfigFile<'_>) -> Read {
+    llama::read_as(config, &llama::KEYS, |fields, spec| {
         head_norms(fields, spec, 128);
         llama::attention_biases(fields, spec);
         llama::last_windows(fields, spec);

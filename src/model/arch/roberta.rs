@@ -1,29 +1,24 @@
 //! RoBERTa (Liu et al. 2019), XLM-RoBERTa and CamemBERT: BERT with positions counted after the padding token.
 
-use std::path::Path;
-
-use serde_json::{Map, Value};
-
-use super::config::{self, BERT_KEYS, MOST_ROWS, count_after_padding, name_rules, segments};
-use crate::Result;
+use super::config::{self, BERT_KEYS, ConfigFile, MOST_ROWS, Read, count_after_padding, name_rules, segments};
 use crate::model::fields::Fields;
-use crate::model::spec::{EncoderSpec, NameRules};
+use crate::model::spec::EncoderSpec;
 
 /// Reads a `model_type` of `"roberta"`, `"xlm-roberta"` or `"camembert"`.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    let spec = config::read(config, path, &BERT_KEYS, |fields, spec| {
-        padding(config, fields, spec);
+pub fn read(config: ConfigFile<'_>) -> Read {
+    let spec = config::read(config, &BERT_KEYS, |fields, spec| {
+        padding(fields, spec);
         segments(fields, spec);
     })?;
     Ok((spec, name_rules("roberta.")))
 }
 
 /// Reads `pad_token_id`, from which positions are counted; it must be in both tables.
-pub(super) fn padding(config: &Map<String, Value>, fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
-    if config.get("pad_token_id").is_some_and(Value::is_null) {
+pub(super) fn padding(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
+    if fields.is_null("pad_token_id") {
         return fields.fault(
             "pad_token_id is null, but positions are counted from it; give the padding token's id (1 in RoBERTa's vocabulary)".into(),
         );

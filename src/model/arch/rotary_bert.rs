@@ -1,6 +1,7 @@
 //! BERT with rotary positions in place of a table, as NomicBERT, GTE and Jina v3 have it.
 
-use super::config::{MOST_COLUMNS, segments};
+use super::config::{self, MOST_COLUMNS, longest, segments};
+use super::rope;
 use crate::model::fields::Fields;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, Norms, Product};
 
@@ -9,18 +10,13 @@ pub(super) fn layer(number: usize) -> Layer {
     let name = |part: &str| format!("layers.{number}.{part}");
     Layer {
         query_key_value: Product::biased(["q_proj", "k_proj", "v_proj"].map(|part| name(&format!("self_attn.{part}")))),
-        head_norms: None,
-        joint_head_norms: false,
-        by_distance: [None, None],
         rotary: Some(0),
-        window: 0,
         attention_output: Product::biased([name("self_attn.o_proj")]),
         attention_norms: Norms::sum(name("post_attention_layernorm")),
-        cross_attention: None,
         feed_forward_in: Product::biased([name("mlp.up_proj"), name("mlp.gate_proj")]),
         feed_forward_out: Product::biased([name("mlp.down_proj")]),
-        mixture: None,
         feed_forward_norms: Norms::sum(name("post_mlp_layernorm")),
+        ..config::layer(number)
     }
 }
 
@@ -31,6 +27,14 @@ pub(super) fn columns(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
         let columns = spec.head_dim;
         fields.fault(format!("rotary positions need heads of an even number of columns, and theirs is {columns}"));
     }
+}
+
+/// Positions of that kind for texts of any length that the configuration states, with the key of their base and its usual value.
+pub(super) fn rotary(fields: &mut Fields<'_>, spec: &mut EncoderSpec, base: (&str, f64)) {
+    one_segment(fields, spec);
+    columns(fields, spec);
+    spec.rotary = vec![rope::read(fields, spec.head_dim, base)];
+    spec.positions = longest(spec);
 }
 
 /// The segment table, which has one row unless configured otherwise.

@@ -1,12 +1,9 @@
 //! T5 and mT5 (Raffel et al. 2020): norms by the root mean square, no scale of scores, biases by distance; an encoder,
 //! and a decoder beside it, which a checkpoint may lack.
 
-use std::path::Path;
+use serde_json::Value;
 
-use serde_json::{Map, Value};
-
-use super::config::{self, Keys, MOST_COLUMNS, MOST_LAYERS, MOST_ROWS};
-use crate::Result;
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_COLUMNS, MOST_LAYERS, MOST_ROWS, Read};
 use crate::model::decoder::{CrossAttention, Decoder};
 use crate::model::relative_biases::RelativeBiases;
 use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, Product, Table};
@@ -16,10 +13,10 @@ const KEYS: Keys = Keys {
     layers: "num_layers",
     heads: "num_heads",
     intermediate: "d_ff",
-    expansion: None,
     positions: "",
     activation: (FORM, "relu"),
     norm_eps: Some(("layer_norm_epsilon", 1e-6)),
+    ..BERT_KEYS
 };
 /// Starts of names of either.
 pub const MARKS: &[&str] = &["encoder.block.", "transformer.encoder.block."];
@@ -32,34 +29,34 @@ const START: &str = "decoder_start_token_id";
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn t5(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    read(config, path, "relu", None)
+pub fn t5(config: ConfigFile<'_>) -> Read {
+    read(config, "relu", None)
 }
 
 /// The same for `model_type: "mt5"`.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn mt5(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    read(config, path, "gated-gelu", Some(0))
+pub fn mt5(config: ConfigFile<'_>) -> Read {
+    read(config, "gated-gelu", Some(0))
 }
 
 /// `usual` stands in for a missing key of the activation, `start` for one of the decoder's first token.
-fn read(config: &Map<String, Value>, path: &Path, usual: &str, start: Option<u32>) -> Result<(EncoderSpec, NameRules)> {
-    let own = config.get(FORM);
+fn read(config: ConfigFile<'_>, usual: &str, start: Option<u32>) -> Read {
+    let own = config.values.get(FORM);
     let stated = own.and_then(Value::as_str).unwrap_or(usual);
     let mut gated = stated.starts_with(GATED);
     // The reference means the approximation by this one name.
     let activation = if stated == "gated-gelu" { "gelu_new" } else { stated.trim_start_matches(GATED) };
-    let mut plain = config.clone();
+    let mut plain = config.values.clone();
     if own.is_none_or(|own| own.is_string() || own.is_null()) {
         plain.insert(FORM.into(), activation.into());
     }
-    let named = config.get(ACTIVATION).is_some_and(|name| !name.is_null());
+    let named = config.values.get(ACTIVATION).is_some_and(|name| !name.is_null());
     let keys = Keys { activation: (if named { ACTIVATION } else { FORM }, "relu"), ..KEYS };
-    let mut start = start.filter(|_| !config.contains_key(START));
+    let mut start = start.filter(|_| !config.values.contains_key(START));
     let mut decoder_layers = 0;
-    let spec = config::read(&plain, path, &keys, |fields, spec| {
+    let spec = config::read(ConfigFile { values: &plain, ..config }, &keys, |fields, spec| {
         gated = fields.flag_or("is_gated_act", gated);
         spec.head_dim = fields.optional_size("d_kv", 1..=MOST_COLUMNS).unwrap_or(64);
         let buckets = fields.optional_size("relative_attention_num_buckets", 4..=MOST_COLUMNS).unwrap_or(32);

@@ -3,17 +3,13 @@
 //!
 //! Its `model_type` is that of XLM-RoBERTa; its other keys tell them apart.
 
-use std::path::Path;
-
 use serde_json::{Map, Value, json};
 
-use super::config::{self, BERT_KEYS, Keys, MOST_ROWS};
+use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_ROWS, Read};
 use super::keys::only;
-use super::rope;
 use super::rotary_bert;
-use crate::Result;
 use crate::model::fields::Fields;
-use crate::model::spec::{Adapters, EncoderSpec, Layer, NameRules, Norms, Product};
+use crate::model::spec::{Adapters, Layer, NameRules, Norms, Product};
 use crate::tensor::MOST_RANK;
 
 /// The class of its first module, which takes the task.
@@ -40,22 +36,18 @@ pub(super) fn is(config: &Map<String, Value>) -> bool {
 ///
 /// # Errors
 /// As [`config::read`]; `Unsupported` for variants of the model.
-pub(super) fn read(config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
-    if config.get(TASKS).is_some_and(|tasks| !tasks.is_null()) {
+pub(super) fn read(config: ConfigFile<'_>) -> Read {
+    if config.values.get(TASKS).is_some_and(|tasks| !tasks.is_null()) {
         let key = "load_trained_adapters";
-        only(key, config.get(key).unwrap_or_default(), &[json!(true)], path)?;
+        only(key, config.values.get(key).unwrap_or_default(), &[json!(true)], config.path)?;
     }
-    let (mut rotary, mut adapters) = (Vec::new(), None);
-    let spec = config::read(config, path, &KEYS, |fields, spec| {
-        rotary_bert::one_segment(fields, spec);
-        rotary_bert::columns(fields, spec);
+    let spec = config::read(config, &KEYS, |fields, spec| {
+        rotary_bert::rotary(fields, spec, ("rotary_emb_base", 10_000.0));
         fields.expect_size("rotary_emb_dim", spec.head_dim);
-        rotary.push(rope::read(fields, spec.head_dim, ("rotary_emb_base", 10_000.0)));
         let multiple = fields.optional_size("pad_vocab_size_multiple", 1..=MOST_ROWS).unwrap_or(1);
         spec.words.rows = spec.words.rows.next_multiple_of(multiple);
-        adapters = read_adapters(fields);
+        spec.adapters = read_adapters(fields);
     })?;
-    let spec = EncoderSpec { positions: config::longest(&spec), rotary, adapters, ..spec };
     let spec = spec.with_layers(|number| {
         let name = |part: &str| format!("encoder.layers.{number}.{part}");
         Layer {
@@ -91,6 +83,8 @@ fn read_adapters(fields: &mut Fields<'_>) -> Option<Adapters> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::model::registry::read_spec;
     use crate::model::rotary::Rotary;
@@ -103,7 +97,7 @@ mod tests {
         config.as_object().unwrap().clone()
     }
 
-    fn reading(changes: Value) -> Result<(EncoderSpec, NameRules)> {
+    fn reading(changes: Value) -> Read {
         read_spec("roberta", &config(changes), Path::new("config.json"))
     }
 

@@ -62,7 +62,7 @@ pub(super) const MODULES: [(&str, ReadModule); 7] = [
         })
     }),
     ("Pooling", |place| read_all(&place.path, |fields| read_pooling(fields, &place.path))),
-    ("SpladePooling", |place| read_all(&place.path, |fields| read_splade(fields, &place.path))),
+    ("SpladePooling", |place| read_all(&place.path, read_splade)),
     ("Dense", |place| read_fields(&place.path, |fields| read_dense(fields, &place.path, &place.row.path))),
     ("LayerNorm", |place| {
         let dimension = read_all(&place.path, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
@@ -159,25 +159,15 @@ fn read_pooling(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
     Ok(Head::Pooling { modes, include_prompt })
 }
 
-fn read_splade(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
+fn read_splade(fields: &mut Fields<'_>) -> Result<Head> {
     for key in ["embedding_dimension", "word_embedding_dimension"] {
         fields.optional_size(key, 1..=MOST_COLUMNS);
     }
     // A part of the work at a time.
     fields.get("chunk_size");
-    let mode = choice(fields, path, ("pooling_strategy", "max"), &SPLADE_MODES)?;
-    let twice = choice(fields, path, ("activation_function", "relu"), &SPLADE_FUNCTIONS)?;
+    let mode = fields.choice("pooling_strategy", "max", &SPLADE_MODES)?;
+    let twice = fields.choice("activation_function", "relu", &SPLADE_FUNCTIONS)?;
     Ok(Head::SpladePooling(SpladePooling { mode, twice }))
-}
-
-/// What the name in a key stands for.
-fn choice<T: Copy>(fields: &mut Fields<'_>, path: &Path, (key, usual): (&str, &str), known: &[(&str, T)]) -> Result<T> {
-    let name = fields.text(key).unwrap_or(usual);
-    let found = known.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
-    found.ok_or_else(|| {
-        let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        unsupported(path, format!("{key} {name:?}"), format!("known are {}", known.join(", ")))
-    })
 }
 
 fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head> {
