@@ -246,6 +246,27 @@ def test_rotary_positions_of_counted_rows(device, dtype, columns):
     np.testing.assert_allclose(found, expected, atol=1e-6 if dtype == "float32" else 4e-3)
 
 
+@pytest.mark.parametrize(
+    ("op", "shapes", "attributes", "shape"),
+    [
+        ("gated", [(2, 0)], {"kind": "silu"}, (2, 0)),
+        ("gated_backward", [(2, 0), (2, 0)], {"kind": "silu"}, (2, 0)),
+        ("softmax", [(2, 0)], {}, (2, 0)),
+        ("layer_norm", [(2, 0), (0,), (0,)], {}, (2, 0)),
+        ("bias_gelu", [(0, 3), (3,)], {}, (0, 3)),
+        ("linear", [(2, 0), (3, 0)], {}, (2, 3)),
+        ("gated_linear", [(2, 3), (0, 3), (0, 3)], {"kind": "silu"}, (2, 0)),
+        ("reduce", [(2, 0)], {"axis": 1, "kind": "sum"}, (2,)),
+    ],
+)
+def test_operands_without_elements(device, op, shapes, attributes, shape):
+    graph = Graph()
+    values = [graph.input(f"x{n}", shape) for n, shape in enumerate(shapes)]
+    program = graph.program([graph.call(op, *values, **attributes)], device)
+    found = program.run(*[np.ones(shape, np.float32) for shape in shapes])[0].numpy()
+    assert np.array_equal(found, np.zeros(shape, np.float32))
+
+
 def test_what_does_not_fit_is_named(device):
     graph = Graph()
     x, w = graph.input("x", (2, 3)), graph.input("w", (4, 3))
