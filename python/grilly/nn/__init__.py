@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-from grilly.names import left_out
-from grilly.nn.activations import GCU, GELU, ReLU, SiLU, Softmax, Softplus
-from grilly.nn.attention import FlashAttention2, MultiheadAttention, RoPE
-from grilly.nn.bitlinear import BitLinear
-from grilly.nn.containers import Residual, Sequential
-from grilly.nn.gates import RoSwish, SwiGLU
-from grilly.nn.layers import Dropout, Embedding, Linear
-from grilly.nn.losses import BCELoss, CrossEntropyLoss, MSELoss
-from grilly.nn.module import Module
-from grilly.nn.norms import LayerNorm, RMSNorm
-from grilly.nn.parameter import Parameter
-from grilly.nn.transformer import TransformerDecoderLayer, TransformerEncoderLayer
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BCELoss",
-    "BitLinear",
-    "CrossEntropyLoss",
-    "Dropout",
-    "Embedding",
-    "FlashAttention2",
-    "GCU",
-    "GELU",
-    "LayerNorm",
-    "Linear",
-    "MSELoss",
-    "Module",
-    "MultiheadAttention",
-    "Parameter",
-    "RMSNorm",
-    "ReLU",
-    "Residual",
-    "RoPE",
-    "RoSwish",
-    "Sequential",
-    "SiLU",
-    "Softmax",
-    "Softplus",
-    "SwiGLU",
-    "TransformerDecoderLayer",
-    "TransformerEncoderLayer",
-]
+from grilly.names import left_out
+from grilly.nn.activations import *
+from grilly.nn.attention import *
+from grilly.nn.bitlinear import *
+from grilly.nn.containers import *
+from grilly.nn.gates import *
+from grilly.nn.layers import *
+from grilly.nn.losses import *
+from grilly.nn.module import *
+from grilly.nn.norms import *
+from grilly.nn.parameter import *
+from grilly.nn.transformer import *
+
+# The names of its modules. Type checkers follow the imports; they reject a computed list.
+if not TYPE_CHECKING:
+    __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
 
 
 __getattr__ = left_out("grilly.nn")

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from grilly.names import left_out
-from grilly.optim.adam import Adam, AdamW
-from grilly.optim.one_cycle import OneCycleLR
-from grilly.optim.optimizer import Optimizer
-from grilly.optim.plateau import ReduceLROnPlateau
-from grilly.optim.schedules import CosineAnnealingLR, LinearLR, LRScheduler, SequentialLR, StepLR
-from grilly.optim.sgd import SGD
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "SGD",
-    "Adam",
-    "AdamW",
-    "CosineAnnealingLR",
-    "LRScheduler",
-    "LinearLR",
-    "OneCycleLR",
-    "Optimizer",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
+from grilly.names import left_out
+from grilly.optim.adam import *
+from grilly.optim.one_cycle import *
+from grilly.optim.optimizer import *
+from grilly.optim.plateau import *
+from grilly.optim.schedules import *
+from grilly.optim.sgd import *
+
+# The names of its modules. Type checkers follow the imports; they reject a computed list.
+if not TYPE_CHECKING:
+    __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
 
 
 __getattr__ = left_out("grilly.optim")
