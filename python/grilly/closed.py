@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import json
 import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
 from grilly.errors import UnsupportedNameError
 
-__all__ = ["closed", "refusal"]
+__all__ = ["closed", "refusal", "remedies", "texts"]
 
 Kind = TypeVar("Kind", bound=type[Any])
+
+
+@functools.cache
+def _left_out() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(__file__).with_name("left_out.json").read_text(encoding="utf-8"))
+    return found
+
+
+def texts() -> dict[str, str]:
+    """The alternatives that several names have, each by a name of its own."""
+    return dict(_left_out()["texts"])
+
+
+def remedies(place: str) -> dict[str, str]:
+    """Name -> the alternative, for names of another package that a class or module of ours does not have.
+
+    left_out.json lists them by place, below the alternative itself or its name in `texts`.
+
+    Example:
+        >>> from grilly.closed import remedies
+        >>> remedies("SparseEncoder")["save"]
+        "the files are those of the model's folder: copy it"
+    """
+    shared, listed = _left_out()["texts"], _left_out()["places"].get(place, {})
+    return {name: shared.get(remedy, remedy) for remedy, names in listed.items() for name in names}
 
 
 def closed(*settable: str, **remedies: str) -> Callable[[Kind], Kind]:

@@ -19,7 +19,7 @@ from grilly.sentence_transformer.aliases import older_keywords, texts_by_any_nam
 from grilly.sentence_transformer.arguments import ModelArguments, constructor
 from grilly.sentence_transformer.calls import Request, progress
 from grilly.sentence_transformer.moving import Moving
-from grilly.sentence_transformer.names import TENSORS, TRAINING, refuse
+from grilly.sentence_transformer.names import refuse
 
 __all__ = ["CrossEncoder"]
 
@@ -250,11 +250,4 @@ class CrossEncoder(Scoring, Moving):
         return found[:most]
 
 
-refuse(
-    CrossEncoder,
-    dict.fromkeys(("save", "save_pretrained"), "the files are those of the model's folder: copy it")
-    | {
-        "model": TENSORS,
-        "smart_batching_collate_text_only": TRAINING,
-    },
-)
+refuse(CrossEncoder)

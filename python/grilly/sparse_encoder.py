@@ -254,7 +254,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
         pass
 
 
-refuse(SparseEncoder, dict.fromkeys(("save", "save_pretrained"), "the files are those of the model's folder: copy it"))
+refuse(SparseEncoder)
 
 
 def after(start: int, advance: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grilly.closed import closed
+from grilly.closed import closed, remedies
 from grilly.encoded import Encoded, as_tensors
 from grilly.errors import InvalidArgumentError, UnsupportedNameError
 from grilly.held import Held as Held  # its former place
@@ -21,26 +21,7 @@ from grilly.token_texts import TokenTexts
 
 __all__ = ["Tokenizer"]
 
-FOLDER = "change it with transformers, save it into a copy of the model's folder, and load that"
-# Names of transformers' tokenizers, settings that follow from the files, and what to do in their place.
-REMEDIES = dict.fromkeys(
-    (
-        "add_tokens", "add_special_tokens", "resize", "train_new_from_iterator", "backend_tokenizer", "decoder",
-        "model_input_names", "split_special_tokens", "do_lower_case", "added_tokens_decoder", "add_bos_token",
-        "add_eos_token", "bos_token", "eos_token", "unk_token", "sep_token", "cls_token", "mask_token",
-    ),
-    FOLDER,
-) | {
-    "save_pretrained": "model.save_pretrained(folder) writes the tokenizer's files, too",
-    "save_vocabulary": "model.save_pretrained(folder) writes the tokenizer's files, too",
-    "push_to_hub": "model.save_pretrained(folder) writes the files, and huggingface_hub uploads them",
-    "from_pretrained": "SentenceTransformer(folder) loads the tokenizer of a folder",
-    "apply_chat_template": "models here read plain texts",
-    "chat_template": "models here read plain texts",
-    "encode_plus": "call the tokenizer itself, which takes the same arguments",
-    "batch_encode_plus": "call the tokenizer itself, which takes the same arguments",
-    "name_or_path": "it is the name that the model was loaded by",
-}  # fmt: skip
+REMEDIES = remedies("tokenizer")
 
 
 @closed(**REMEDIES)

@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from grilly.closed import closed
+from grilly.closed import closed, remedies
 from grilly.errors import UnsupportedNameError
 from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
-from grilly.names import by_name
 from grilly.quantization import quantize_embeddings
 from grilly.retrieval import information_retrieval, semantic_search
-from grilly.sentence_transformer.names import TRAINING
 from grilly.similarity import (
     SIMILARITIES,
     cos_sim,
@@ -56,36 +54,8 @@ __all__ = [
     "truncate_embeddings",
 ]
 
-LATER = "a later version will have it; until then use sentence-transformers' own, which takes this package's arrays"
-SPARSE = "SparseEncoder.encode takes max_active_dims, and tocsr() of its rows gives SciPy's matrix, which counts words"
-TOKENS = "embeddings with a vector for each token are not part of this package"
-FILES = "grilly.hub.resolve finds a model's folder, and grilly.SentenceTransformer loads it"
-
-#: Name of `sentence_transformers.util` -> why it is not supported, or the alternative.
-REMEDIES: dict[str, str] = by_name(
-    {
-        LATER: "mine_hard_negatives resolve_ids pairwise_angle_sim semantic_search_faiss semantic_search_usearch",
-        TRAINING: (
-            "all_gather all_gather_padded all_gather_with_grad get_rank get_world_size check_teacher_targets "
-            "is_training_available is_accelerate_available is_datasets_available is_dist_initialized "
-            "disable_datasets_caching append_to_last_row"
-        ),
-        SPARSE: "compute_count_vector select_max_active_dims to_scipy_coo",
-        TOKENS: (
-            "maxsim maxsim_pairwise mean_maxsim mean_maxsim_pairwise cat_padded_token_embeddings "
-            "stack_padded_token_embeddings repad_flattened_features"
-        ),
-        FILES: "is_sentence_transformer_model load_dir_path load_file_path http_get",
-        "it serves sentence-transformers itself": (
-            "check_package_availability check_version_requirements fullname similarity_fct_name import_from_string "
-            "import_module_class save_to_hub_args_decorator disabled_tqdm ORIGINAL_TRANSFORMER_MODELS"
-        ),
-        'logging.getLogger("grilly") is the logger': "LoggingHandler install_logger disable_logging",
-    }
-) | {
-    "get_device_name": "device=None chooses the best device, and model.backend says which kind it is",
-    "batch_to_device": "encode moves what it needs to the device itself",
-}
+#: Names of `sentence_transformers.util` that are left out, each with the alternative.
+REMEDIES = remedies("util")
 
 
 @closed()

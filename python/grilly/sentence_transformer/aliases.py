@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import logging
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 __all__ = ["arguments_of", "older_keywords", "older_name", "texts_by_any_name"]
@@ -15,34 +17,11 @@ logger = logging.getLogger("grilly")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-#: Keywords of former versions that sentence-transformers 6.2 accepts, by class and method, each with its present name,
-#: or None for one without effect.
-OLDER: dict[str, dict[str, str | None]] = {
-    "SentenceTransformer": {"tokenizer_kwargs": "processor_kwargs"},
-    "SparseEncoder": {"tokenizer_kwargs": "processor_kwargs"},
-    "CrossEncoder": {
-        "model_name": "model_name_or_path",
-        "automodel_args": "model_kwargs",
-        "tokenizer_args": "processor_kwargs",
-        "tokenizer_kwargs": "processor_kwargs",
-        "config_args": "config_kwargs",
-        "cache_dir": "cache_folder",
-        "default_activation_function": "activation_fn",
-        "classifier_dropout": None,
-    },
-    "SentenceTransformer.encode": {"sentences": "inputs"},
-    "SparseEncoder.encode": {"sentences": "inputs"},
-    "CrossEncoder.predict": {"sentences": "inputs", "activation_fct": "activation_fn", "num_workers": None},
-    "CrossEncoder.rank": {
-        "activation_fct": "activation_fn",
-        "num_workers": None,
-        "apply_softmax": None,
-        "convert_to_numpy": None,
-        "convert_to_tensor": None,
-    },
-}
-#: The arguments that a CrossEncoder took by position after its name, likewise.
-OLDER_POSITIONS = {"CrossEncoder": ("num_labels", "max_length", "activation_fn", "device")}
+# Of older.json: `keywords` of former versions that sentence-transformers 6.2 accepts, by class and method, each with
+# its present name, or null for one without effect; and the arguments that a class took by `positions` after its name.
+_OLDER: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("older.json").read_text(encoding="utf-8"))
+OLDER: dict[str, dict[str, str | None]] = _OLDER["keywords"]
+OLDER_POSITIONS = {place: tuple(names) for place, names in _OLDER["positions"].items()}
 NAMES = ("texts", "sentences", "inputs")
 _said: set[str] = set()
 

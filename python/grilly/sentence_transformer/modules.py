@@ -6,32 +6,24 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from grilly.closed import closed
+from grilly.closed import closed, remedies
 from grilly.errors import UnsupportedNameError
+from grilly.held import UNLIMITED
 from grilly.sentence_transformer.aliases import older_name
-from grilly.sentence_transformer.names import FORWARD, TENSORS, nearest
+from grilly.sentence_transformer.names import nearest
 
 if TYPE_CHECKING:
     from grilly.sentence_transformer.sequence import ModuleSequence
 
 __all__ = ["FILES", "Input", "Module", "Wide"]
 
-# The core's limit for a table of token vectors, which has none.
-UNLIMITED = 2**31 - 1
 SETTINGS = (
     "transformer_task modality_config module_output_name do_lower_case embedding_dimension pooling_output_dimension "
     "word_embedding_dimension pooling_strategy activation_function in_features out_features bias module_input_name "
     "use_residual dimension layer_start num_hidden_layers num_embeddings embedding_dim default_route route_mappings"
 ).split()
 FILES = "change the module's files in a copy of the model's folder, and load that"
-MODEL = "model.config is config.json, and encode(output_value='token_embeddings') gives the last hidden state"
-LEFT_OUT = {"auto_model": MODEL, "model": MODEL, "forward": FORWARD} | dict.fromkeys(
-    (
-        "linear residual norm embedding layer_weights parameters named_parameters buffers state_dict load_state_dict "
-        "modules children named_children requires_grad_ zero_grad weight"
-    ).split(),
-    TENSORS,
-)
+LEFT_OUT = remedies("module")
 
 
 @closed(**dict.fromkeys(SETTINGS, FILES))
