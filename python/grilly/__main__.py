@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 
-USAGE = """usage: python -m grilly info [--json]   devices, capabilities, and the choice with its reason
-       python -m grilly demo [OPTIONS]  embed a real text and answer queries (demo --help lists the options)
-       python -m grilly train OPTIONS   train a transformer on a file (train --help lists the options)
-       python -m grilly demo-train      train the smallest one on a real text (demo-train --help lists the options)
-       python -m grilly compile FOLDER  compile GLSL shaders to SPIR-V (compile --help lists the options)
-       python -m grilly kernels         names, formulas and options of the kernels
-       python -m grilly export NAME     a kernel in another language, as files (export --help lists the options)
-       python -m grilly models          models that load: families, classes, modules
-       python -m grilly --version"""
+from grilly.commands import known
 
 
 def main(arguments: list[str]) -> int:
@@ -25,33 +18,15 @@ def main(arguments: list[str]) -> int:
         facts = info()
         print(json.dumps(facts, indent=2) if rest else format_info(facts))
         return 0
-    if command == "demo":
-        from grilly import demo
-
-        status: int = demo.main(rest)
+    if command in known()["commands"]:
+        status: int = importlib.import_module(known()["commands"][command]["module"]).main(rest)
         return status
-    if command == "train":
-        from grilly.train import command as training
-
-        return training.main(rest)
-    if command == "demo-train":
-        from grilly.train import demo as train_demo
-
-        return train_demo.main(rest)
-    if command == "compile":
-        from grilly import compile_command
-
-        return compile_command.main(rest)
     if command == "kernels" and not rest:
         from grilly import _core
 
         for name, formula, options in _core.kernel_rows():
             print(f"{name}: {formula}\n    options: {', '.join(options)}")
         return 0
-    if command == "export":
-        from grilly import export_command
-
-        return export_command.main(rest)
     if command == "models" and not rest:
         from grilly import _core
 
@@ -67,8 +42,9 @@ def main(arguments: list[str]) -> int:
 
         print(f"grilly {grilly.__version__}")
         return 0
-    print(USAGE, file=sys.stdout if command in ("-h", "--help", "help") else sys.stderr)
-    return 0 if command in ("-h", "--help", "help") else 2
+    asked = command in ("-h", "--help", "help")
+    print("\n".join(known()["usage"]), file=sys.stdout if asked else sys.stderr)
+    return 0 if asked else 2
 
 
 if __name__ == "__main__":

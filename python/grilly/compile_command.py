@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from grilly.commands import command
 from grilly.compiler import ShaderCompiler, ShaderCompilerConfig
-from grilly.errors import GrillyError
+from grilly.errors import ShaderNotFound
 
 __all__ = ["main"]
 
 
-def main(arguments: list[str]) -> int:
+@command("compile")
+def main(given: argparse.Namespace) -> int:
     """Compiles a folder and returns the exit status.
 
     Example:
@@ -20,20 +21,8 @@ def main(arguments: list[str]) -> int:
         >>> compile_command.main(["no/such/folder"])
         1
     """
-    parser = argparse.ArgumentParser(prog="python -m grilly compile", description="Compiles GLSL shaders to SPIR-V.")
-    parser.add_argument("folder", type=Path, help="where the shaders lie")
-    parser.add_argument(
-        "-o", "--output", type=Path, help="where to write NAME.spv or NAME.FUNCTION.spv; default nowhere"
-    )
-    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="a macro")
-    parser.add_argument("-O", "--optimization-level", choices=("none", "size", "full"), default="full")
-    parser.add_argument("--target-env", choices=("vulkan1.1", "vulkan1.2", "vulkan1.3"), default="vulkan1.3")
-    parser.add_argument("--debug-info", action="store_true", help="keep names and lines")
-    parser.add_argument("--no-fast-math", action="store_true", help="decorate float arithmetic NoContraction")
-    given = parser.parse_args(arguments)
     if not given.folder.is_dir():
-        print(f"{given.folder} is not a folder", file=sys.stderr)
-        return 1
+        raise ShaderNotFound(f"{given.folder} is not a folder")
     config = ShaderCompilerConfig(
         shader_directory=given.folder,
         debug_info=given.debug_info,
@@ -42,12 +31,8 @@ def main(arguments: list[str]) -> int:
         fast_math=not given.no_fast_math,
         defines=dict((pair.partition("=")[0], pair.partition("=")[2] or "1") for pair in given.define),
     )
-    try:
-        compiler = ShaderCompiler(config)
-        shaders = compiler.compile_all_shaders(sources(compiler.list_shaders(), given.folder, given.output))
-    except GrillyError as error:
-        print(error, file=sys.stderr)
-        return 1
+    compiler = ShaderCompiler(config)
+    shaders = compiler.compile_all_shaders(sources(compiler.list_shaders(), given.folder, given.output))
     for shader, functions in shaders.items():
         for name, function in functions.items():
             facts = f"workgroup {function.local_size}, {function.shared_bytes} bytes shared"

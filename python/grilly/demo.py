@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from grilly import VulkanSentenceTransformer
-from grilly.errors import GrillyError
+from grilly.commands import command
 
 QUERIES = ["A flood destroys every living thing.", "A man is sold by his brothers.", "Bread falls from heaven."]
 BUDGET_SECONDS = 15.0
@@ -24,9 +24,9 @@ VERSE = re.compile(r"(?P<reference>[1-3]?[A-Z][A-Za-z]*\d+:\d+) (?P<text>.+)")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)\]]*\s+(?=[\"'\u201c\u2018(\[]?[A-Z0-9])")
 
 
-def main(argv: list[str]) -> int:
-    """Runs the demo with the command line `argv` and returns the exit status."""
-    options = _parser().parse_args(argv)
+@command("demo")
+def main(options: argparse.Namespace) -> int:
+    """Runs the demo with a command line and returns the exit status."""
     try:
         text = read_text(options.text)
     except (OSError, UnicodeDecodeError) as error:
@@ -37,11 +37,7 @@ def main(argv: list[str]) -> int:
         print(f"{options.text}: no sentences in it", file=sys.stderr)
         return 1
     print(f"Text      {len(sentences):,} sentences, {len(text.encode()) / 1e6:.1f} MB")
-    try:
-        _answer(options, references, sentences)
-    except GrillyError as error:
-        print(error, file=sys.stderr)
-        return 1
+    _answer(options, references, sentences)
     return 0
 
 
@@ -70,26 +66,6 @@ def _answer(options: argparse.Namespace, references: list[str], sentences: list[
         for index in np.argsort(-row, kind="stable")[:MATCHES]:
             found = f"{references[index]}  {sentences[index]}" if references else sentences[index]
             print(textwrap.fill(found, 100, initial_indent=f"  {row[index]:.3f}  ", subsequent_indent=" " * 9))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m grilly demo", description="Embed a text, answer three queries, and print the speed."
-    )
-    parser.add_argument("--text", type=Path, help="a UTF-8 text file (default: the King James Bible of bible-kjv-text)")
-    parser.add_argument("--limit", type=_positive, help="embed this many sentences (default: what 15 s are enough for)")
-    parser.add_argument("--device", default="vulkan", help="vulkan, vulkan:N or cpu (default: %(default)s)")
-    parser.add_argument("--model", default="all-MiniLM-L6-v2", help="name or folder (default: %(default)s)")
-    parser.add_argument("--batch-size", type=_positive, default=256, help="texts of a batch (default: %(default)s)")
-    parser.add_argument("--query", action="append", help="a query of yours in place of the three; may be repeated")
-    return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
-    return number
 
 
 def read_text(path: Path | None) -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from grilly.errors import GrillyError, UnsupportedError
+from grilly.commands import command
+from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.train.config import TransformerConfig
 from grilly.train.curve import draw_loss
 from grilly.train.events import Events, is_installed
@@ -24,35 +24,12 @@ from grilly.train.trainer import Trainer
 
 __all__ = ["draw", "main", "train"]
 
-# Options of the command that change the configuration, with their types and meanings.
-CONFIGURATION: dict[str, tuple[type, str]] = {
-    "vocab_size": (int, "number of tokens; default 256, the bytes"),
-    "dropout": (float, "share of what is dropped in training; default 0"),
-    "positions": (str, "learned (default) or rotary"),
-}
-# Those that are settings of a run.
-SETTINGS: dict[str, tuple[type, str]] = {
-    "steps": (int, "steps in all; default those of --epochs"),
-    "epochs": (int, "passes through the text; default 1"),
-    "batch_size": (int, "windows in a batch; default 32"),
-    "accumulate": (int, "batches in a step; default 1"),
-    "dtype": (str, "what a step stores on a GPU: float32 (default), bfloat16 or float16"),
-    "learning_rate": (float, "default 3e-4"),
-    "optimizer": (str, "adamw (default), adam or sgd"),
-    "momentum": (float, "of sgd; default 0.9"),
-    "weight_decay": (float, "default 0"),
-    "max_norm": (float, "clips gradients to this norm; default none"),
-    "tokenizer": (str, "bytes (default) or bpe, pieces of words, learned from the text"),
-    "seed": (int, "of parameters, order and dropout; default 0"),
-    "held_out": (float, "share of the text, at its end, that is not trained on; default 0.1"),
-    "evaluate_steps": (int, "steps between evaluations of it; default an epoch's"),
-    "checkpoint_epochs": (int, "epochs between checkpoints; default 10"),
-    "checkpoint_steps": (int, "steps between checkpoints; default none"),
-    "keep": (int, "checkpoints to keep; default 3"),
-}
+# Options that are no settings of a run.
+OWN = ("config", "data", "out", "device", "resume", "tensorboard")
 
 
-def main(arguments: list[str]) -> int:
+@command("train")
+def main(given: argparse.Namespace) -> int:
     """Trains and returns the exit status: 130 after Ctrl-C, which writes a checkpoint first.
 
     Example:
@@ -60,44 +37,26 @@ def main(arguments: list[str]) -> int:
         >>> command.main(["--data", "no/such/file", "--out", "run"])
         1
     """
-    given = _parser().parse_args(arguments)
-    try:
-        text = Path(given.data).read_bytes()
-    except OSError as error:
-        print(error, file=sys.stderr)
-        return 1
-    options, changed = (
-        {name: getattr(given, name) for name in names if getattr(given, name) is not None}
-        for names in (SETTINGS, CONFIGURATION)
-    )
-    if given.schedule is not None:
-        options["schedule"] = given.schedule
-    if given.bitlinear:
-        changed["bitlinear"] = True
-    if given.gradient_checkpointing:
-        options["gradient_checkpointing"] = True
-    try:
-        if given.resume:
-            if set(options) - {"steps"} or given.config is not None or changed:
-                print("--resume takes the settings of the checkpoint; only --steps can be given", file=sys.stderr)
-                return 1
-            trainer = Trainer.resume(text, given.out, steps=given.steps, device=given.device)
-        else:
-            config = replace(TransformerConfig.named(given.config or "tiny"), **changed)
-            trainer = Trainer(config, text, given.out, device=given.device, **options)
-        done, steps = trainer.steps_done, trainer.steps
-        print(f"{trainer.config.parameter_count():,} parameters, steps {done} to {steps:,}, {given.out}")
-        wanted = is_installed() if given.tensorboard is None else given.tensorboard
-        status, held_out = train(trainer, given.out, tensorboard=wanted)
-        if status == 0:
-            told = "" if held_out is None else f", held-out loss {held_out:.4f} nats"
-            per_byte = None if held_out is None else trainer._held_out_per_byte(held_out)
-            print(f"done: step {trainer.steps_done}{told}" + ("" if per_byte is None else f", {per_byte:.4f} per byte"))
-        draw(given.out)
-        return status
-    except GrillyError as error:
-        print(error, file=sys.stderr)
-        return 1
+    text = Path(given.data).read_bytes()
+    options = {name: value for name, value in vars(given).items() if name not in OWN and value is not None}
+    changed = {field.name: options.pop(field.name) for field in fields(TransformerConfig) if field.name in options}
+    if given.resume:
+        if set(options) - {"steps"} or given.config is not None or changed:
+            raise InvalidArgumentError("--resume takes the settings of the checkpoint; only --steps can be given")
+        trainer = Trainer.resume(text, given.out, steps=given.steps, device=given.device)
+    else:
+        config = replace(TransformerConfig.named(given.config or "tiny"), **changed)
+        trainer = Trainer(config, text, given.out, device=given.device, **options)
+    done, steps = trainer.steps_done, trainer.steps
+    print(f"{trainer.config.parameter_count():,} parameters, steps {done} to {steps:,}, {given.out}")
+    wanted = is_installed() if given.tensorboard is None else given.tensorboard
+    status, held_out = train(trainer, given.out, tensorboard=wanted)
+    if status == 0:
+        told = "" if held_out is None else f", held-out loss {held_out:.4f} nats"
+        per_byte = None if held_out is None else trainer._held_out_per_byte(held_out)
+        print(f"done: step {trainer.steps_done}{told}" + ("" if per_byte is None else f", {per_byte:.4f} per byte"))
+    draw(given.out)
+    return status
 
 
 def train(trainer: Trainer, folder: str | PathLike[str], *, tensorboard: bool = False) -> tuple[int, float | None]:
@@ -170,31 +129,3 @@ def _shown(trainer: Trainer) -> Iterator[Step]:
                 more = "" if per_byte is None else f", per byte {per_byte:.4f}"
                 tqdm.write(f"step {step.step}: loss {step.loss:.4f}, held-out {step.held_out_loss:.4f}{more}")
             yield step
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m grilly train",
-        description="Trains a transformer on the text of a file. The output folder gets metrics and checkpoints.",
-    )
-    parser.add_argument("--config", choices=("tiny", "small", "medium"), help="the sizes; default tiny")
-    parser.add_argument("--data", required=True, help="the file")
-    parser.add_argument("--out", required=True, help="the folder of metrics and checkpoints")
-    parser.add_argument("--device", default="vulkan", help="vulkan (default), vulkan:N or cpu")
-    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint of the folder")
-    parser.add_argument(
-        "--schedule", type=json.loads, metavar="JSON", help='such as {"kind": "cosine"}; default constant'
-    )
-    parser.add_argument(
-        "--gradient-checkpointing", action="store_true", help="less memory, the same bits, a third more work"
-    )
-    parser.add_argument("--bitlinear", action="store_true", help="ternary weights and int8 activations in the layers")
-    parser.add_argument(
-        "--tensorboard",
-        action=argparse.BooleanOptionalAction,
-        help="write TensorBoard events; default where tensorboardX or tensorboard is installed",
-    )
-    for name, (kind, meaning) in (CONFIGURATION | SETTINGS).items():
-        metavar = kind.__name__.upper()
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=meaning)
-    return parser

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -13,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from grilly import _core
+from grilly.commands import command
 from grilly.demo import read_text
-from grilly.errors import GrillyError
 from grilly.train.command import draw, train
 from grilly.train.config import TransformerConfig
 from grilly.train.trainer import Trainer
@@ -33,7 +32,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SAMPLE = 400
 
 
-def main(arguments: list[str]) -> int:
+@command("demo-train")
+def main(given: argparse.Namespace) -> int:
     """Trains, prints losses and a sample, and returns the exit status.
 
     Example:
@@ -41,17 +41,8 @@ def main(arguments: list[str]) -> int:
         >>> demo.main(["--text", "no/such/file"])
         1
     """
-    given = _parser().parse_args(arguments)
     start = time.perf_counter()
-    try:
-        text = read_text(given.text).encode()
-        return _run(given, text, start)
-    except (OSError, UnicodeDecodeError, GrillyError) as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
-def _run(given: argparse.Namespace, text: bytes, start: float) -> int:
+    text = read_text(given.text).encode()
     kind = device_kind(given.device)
     own = SETTINGS[kind] | ({} if given.steps is None else {"steps": given.steps})
     options = COMMON | own | {"evaluate_steps": own["steps"]}
@@ -117,16 +108,3 @@ def bigram_loss(text: bytes, held_out: bytes) -> float:
     counts = np.bincount(counted, minlength=256 * 256).reshape(256, 256) + 1.0
     probabilities = counts / counts.sum(1, keepdims=True)
     return float(-np.log(probabilities.ravel()[predicted]).mean())
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m grilly demo-train",
-        description="Train the smallest transformer on a real text, beside a model that counts pairs of bytes.",
-    )
-    parser.add_argument("--text", type=Path, help="a UTF-8 text file (default: the King James Bible of bible-kjv-text)")
-    parser.add_argument("--out", type=Path, help="a folder without checkpoints (default: a new one)")
-    parser.add_argument("--device", default="vulkan", help="vulkan, vulkan:N or cpu (default: %(default)s)")
-    parser.add_argument("--bitlinear", action="store_true", help="ternary weights and int8 activations in the layers")
-    parser.add_argument("--steps", type=int, help="steps to train (default: as many as the device does in minutes)")
-    return parser
