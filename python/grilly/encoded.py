@@ -168,13 +168,11 @@ class Encoded(dict[str, Any]):
 
     def token_to_sequence(self, batch_or_token_index: int, token_index: int | None = None) -> int | None:
         """The number of the text of a pair that a token is of; the row comes first if it is not the only one."""
-        row, token = self._place(batch_or_token_index, token_index)
-        return self._known().token_to_sequence(row, token)
+        return self._known().token_to_sequence(*self._place(batch_or_token_index, token_index))
 
     def token_to_word(self, batch_or_token_index: int, token_index: int | None = None) -> int | None:
         """The number of the word of a token."""
-        row, token = self._place(batch_or_token_index, token_index)
-        return self._known().token_to_word(row, token)
+        return self._known().token_to_word(*self._place(batch_or_token_index, token_index))
 
     def token_to_chars(self, batch_or_token_index: int, token_index: int | None = None) -> Span | None:
         """The characters of a token.
@@ -183,22 +181,20 @@ class Encoded(dict[str, Any]):
             >>> model.tokenizer("Hello, world!").token_to_chars(3)
             Span(start=7, end=12)
         """
-        row, token = self._place(batch_or_token_index, token_index)
-        return span(self._known().token_to_chars(row, token))
+        return span(self._known().token_to_chars(*self._place(batch_or_token_index, token_index)))
 
     def word_to_tokens(
         self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
     ) -> Span | None:
         """The tokens of a word."""
-        row, word = self._place(batch_or_word_index, word_index)
-        return span(self._known().word_to_tokens(row, word, sequence_index))
+        return span(self._known().word_to_tokens(*self._place(batch_or_word_index, word_index), sequence_index))
 
     def word_to_chars(
         self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
     ) -> Span | None:
         """The characters of a word."""
-        row, word = self._place(batch_or_word_index, word_index, counts_back=False)
-        return span(self._known().word_to_chars(row, word, sequence_index))
+        place = self._place(batch_or_word_index, word_index, counts_back=False)
+        return span(self._known().word_to_chars(*place, sequence_index))
 
     def char_to_token(
         self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
@@ -209,15 +205,15 @@ class Encoded(dict[str, Any]):
             >>> model.tokenizer("Hello, world!").char_to_token(7)
             3
         """
-        row, character = self._place(batch_or_char_index, char_index, counts_back=False)
-        return self._known().char_to_token(row, character, sequence_index)
+        place = self._place(batch_or_char_index, char_index, counts_back=False)
+        return self._known().char_to_token(*place, sequence_index)
 
     def char_to_word(
         self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
     ) -> int | None:
         """The word of a character."""
-        row, character = self._place(batch_or_char_index, char_index, counts_back=False)
-        return self._known().char_to_word(row, character, sequence_index)
+        place = self._place(batch_or_char_index, char_index, counts_back=False)
+        return self._known().char_to_word(*place, sequence_index)
 
     def convert_to_tensors(self, tensor_type: Any = None, prepend_batch_axis: bool = False) -> Encoded:
         """The same object with arrays (`"np"`) or torch's tensors (`"pt"`) in place of lists.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -217,16 +217,15 @@ class Router(Input):
 
 
 #: The class of each module's view, by its name.
-KINDS: dict[str, Callable[[ModuleSequence, tuple[int, ...], str], Module]] = {
+KINDS: dict[str, type[Module]] = {
     kind.__name__: kind
-    for kind in (
-        Transformer, StaticEmbedding, Pooling, SpladePooling, Dense, LayerNorm, WeightedLayerPooling, Normalize,
-        Dropout, Router,
-    )
-}  # fmt: skip
+    for kind in list(vars().values())
+    if isinstance(kind, type) and issubclass(kind, Module) and kind.__module__ == __name__
+}
 
 
 def view(model: ModuleSequence, place: tuple[int, ...], kind: str, name: str = "") -> Module:
     """The view of a module: its number, or that of a Router, of a route and within it; `name` is the route's."""
     # A module without a view of its own has its settings alone.
-    return (KINDS.get(kind) or type(kind, (Module,), {}))(model, place, name)
+    found: type[Module] = KINDS.get(kind) or type(kind, (Module,), {})
+    return found(model, place, name)
