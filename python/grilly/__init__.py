@@ -45,12 +45,13 @@ _HOMES = _places.by_name(
             "VulkanTensor ensure_vulkan_compatible from_dlpack from_vulkan to_vulkan to_vulkan_batch to_vulkan_gpu"
         ),
         "grilly.compat.upstream.backend.compute": "Compute",
+        "grilly.compat.upstream.sentence_transformer": "VulkanSentenceTransformer get_vulkan_sentence_transformer",
         "grilly.compiler": "ComputeFunction ShaderCompiler ShaderCompilerConfig",
         "grilly.cross_encoder": "CrossEncoder",
         "grilly.devices": "configure info reset_stats stats",
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
         "grilly.profiling": "profile",
-        "grilly.sentence_transformer": "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer",
+        "grilly.sentence_transformer": "SentenceTransformer",
         "grilly.sparse_encoder": "SparseEncoder",
         "grilly.util": "SimilarityFunction",
     }
@@ -61,28 +62,9 @@ if not TYPE_CHECKING:
     __all__ = _NAMES
 
 _SUBMODULES = (
-    "arrays",
-    "backend",
-    "compiler",
-    "cross_encoder",
-    "devices",
-    "errors",
-    "functional",
-    "hub",
-    "kernels",
-    "nn",
-    "optim",
-    "profiling",
-    "quant",
-    "quantization",
-    "similarity",
-    "sparse",
-    "sparse_encoder",
-    "testing",
-    "train",
-    "util",
-    "utils",
-)
+    "arrays backend compiler cross_encoder devices errors functional hub kernels nn optim profiling quant quantization "
+    "similarity sparse sparse_encoder testing train util utils"
+).split()
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ __all__ = ["by_name", "left_out", "missing"]
 MOVED = {
     "grilly.backend": "grilly.compat.upstream.backend",
     "grilly.functional.activation_gradients": "grilly.functional.activations",
+    "grilly.sentence_transformer.vulkan": "grilly.compat.upstream.sentence_transformer",
     "grilly.upstream": "grilly.compat.upstream.names",
     "grilly.utils": "grilly.compat.upstream.utils",
 }

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from grilly.sentence_transformer.plain import SentenceTransformer
-from grilly.sentence_transformer.vulkan import DEFAULT_NAME, VulkanSentenceTransformer
+
+if TYPE_CHECKING:
+    from grilly.compat.upstream.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
 
 __all__ = ["SentenceTransformer", "VulkanSentenceTransformer", "get_vulkan_sentence_transformer"]
 
 
-def get_vulkan_sentence_transformer(
-    model_name: str | os.PathLike[str] = DEFAULT_NAME, **arguments: Any
-) -> VulkanSentenceTransformer:
-    """The same as `VulkanSentenceTransformer(model_name, **arguments)`.
-
-    Example:
-        >>> from grilly import get_vulkan_sentence_transformer
-        >>> get_vulkan_sentence_transformer("all-MiniLM-L6-v2", device="cpu").model_type
-        'bert'
-    """
-    return VulkanSentenceTransformer(model_name, **arguments)
+def __getattr__(name: str) -> Any:
+    # Upstream's class is above this package, and uses it.
+    if name in __all__:
+        return getattr(importlib.import_module("grilly.compat.upstream.sentence_transformer"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

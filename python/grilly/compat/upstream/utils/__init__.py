@@ -12,7 +12,7 @@ from grilly.compat.upstream.utils.initialization import (
     xavier_uniform_,
 )
 from grilly.names import left_out
-from grilly.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
+from grilly.compat.upstream.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
 
 __all__ = [
     "VulkanSentenceTransformer",

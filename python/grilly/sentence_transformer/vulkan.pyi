@@ -1,0 +1,1 @@
+from grilly.compat.upstream.sentence_transformer import *
