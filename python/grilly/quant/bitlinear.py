@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 from grilly.functional.checks import need_axes, one_of
@@ -208,16 +208,10 @@ def mixed_precision_matmul(
 
 def _weights(name: str, w: Any, scale: Any, levels: str, group_size: int | None, columns: int | None) -> dict[str, Any]:
     """The attributes of `dequantize_rows` for a weight."""
-    attributes: dict[str, Any] = {"levels": levels, "scope": weight_scope(name, w, scale, group_size)}
-    if (found := columns_of(name, w, columns, levels)) is not None:
-        attributes["columns"] = found
-    return attributes
+    scope = weight_scope(name, w, scale, group_size)
+    return {"levels": levels, "scope": scope, **columns_of(name, w, columns, levels)}
 
 
 def _rows(x: Any) -> Any:
     """An array as a matrix of its last axis."""
-    axes: Sequence[int] = x.shape
-    rows = 1
-    for size in axes[:-1]:
-        rows *= size
-    return x.reshape([rows, axes[-1]])
+    return x.reshape([math.prod(x.shape[:-1]), x.shape[-1]])

@@ -60,9 +60,9 @@ def weight_scope(operation: str, weight: Prepared, scale: Prepared, group_size: 
     )
 
 
-def columns_of(operation: str, packed: Prepared, columns: Any, levels: str) -> int | None:
-    """The columns of a matrix; None where they are the bytes of int8."""
+def columns_of(operation: str, packed: Prepared, columns: Any, levels: str) -> dict[str, int]:
+    """The columns of a matrix, as an attribute, which it has unless they are the bytes of int8."""
     if levels == "int8":
-        return None
+        return {}
     found = packed.shape[-1] * PER_BYTE[levels] if columns is None else whole(operation, "columns", columns, least=0)
-    return int(found)
+    return {"columns": int(found)}

@@ -107,9 +107,8 @@ def dequantize(
     name = "dequantize"
     one_of(name, "levels", levels, LEVELS)
     packed = weight(name, q, levels)
-    attributes: dict[str, Any] = {"levels": levels, "scope": scope_of(name, scope), "zero": zero is not None}
-    if (found := columns_of(name, packed, columns, levels)) is not None:
-        attributes["columns"] = found
+    attributes = {"levels": levels, "scope": scope_of(name, scope), "zero": zero is not None}
+    attributes |= columns_of(name, packed, columns, levels)
     offset = None if zero is None else integers(name, "zero", zero, "int32")
 
     def body(r: Any, q: Any, scale: Any, zero: Any) -> Any:
