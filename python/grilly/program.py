@@ -146,9 +146,8 @@ class Graph:
             (4, 2)
         """
         places = [self._place(operand) for operand in operands if operand is not None]
-        results = [
-            Value(self._core, place) for place in self._core.apply(name or operation, operation, places, attributes)
-        ]
+        made = self._core.apply(name or operation, operation, places, attributes)
+        results = [Value(self._core, place) for place in made]
         return results[0] if len(results) == 1 else tuple(results)
 
     def gradients(self, result: Value, gradient: Value, operands: Sequence[Value]) -> list[Value]:

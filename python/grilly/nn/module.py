@@ -52,17 +52,15 @@ class Module:
         object.__setattr__(self, "training", True)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Parameter | Module):
-            if "_parameters" not in vars(self):
-                raise InvalidTypeError(f"{type(self).__name__}: call super().__init__() before {name} is assigned")
-            self._parameters.pop(name, None)
-            self._modules.pop(name, None)
-            vars(self).pop(name, None)
-            (self._parameters if isinstance(value, Parameter) else self._modules)[name] = value  # type: ignore[assignment]
-            return
-        for registered in (vars(self).get("_parameters", {}), vars(self).get("_modules", {})):
-            registered.pop(name, None)
-        object.__setattr__(self, name, value)
+        own, registers = vars(self), isinstance(value, Parameter | Module)
+        if registers and "_parameters" not in own:
+            raise InvalidTypeError(f"{type(self).__name__}: call super().__init__() before {name} is assigned")
+        for held in (own.get("_parameters", {}), own.get("_modules", {}), own if registers else {}):
+            held.pop(name, None)
+        if registers:
+            own["_parameters" if isinstance(value, Parameter) else "_modules"][name] = value
+        else:
+            object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         for place in ("_parameters", "_modules", "_buffers"):
@@ -83,8 +81,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         device = next((p.placed for p in self.parameters() if p.placed is not None), None)
-        given = [*args, *kwargs.values()]
-        if device is None or any(isinstance(x, VulkanTensor) for x in given):
+        if device is None or any(isinstance(x, VulkanTensor) for x in (*args, *kwargs.values())):
             return self.forward(*args, **kwargs)
         # NumPy operands and parameters on a device: everything runs there, and the results come back.
         there = {name: to_vulkan(x, device) if isinstance(x, np.ndarray) else x for name, x in kwargs.items()}
@@ -176,8 +173,7 @@ class Module:
             >>> sum(p.size for p in nn.Linear(2, 3).parameters())
             9
         """
-        for _, parameter in self.named_parameters():
-            yield parameter
+        return (parameter for _, parameter in self.named_parameters())
 
     def zero_grad(self) -> None:
         """Clears every gradient.

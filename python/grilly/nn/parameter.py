@@ -69,10 +69,9 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         plain = [x.view(np.ndarray) if isinstance(x, Parameter) else x for x in inputs]
         if out is not None:
             options["out"] = tuple(x.view(np.ndarray) if isinstance(x, Parameter) else x for x in out)
-            for x in out:
-                if isinstance(x, Parameter):
-                    x._check_writable()
-                    x.touch()
+            for parameter in (x for x in out if isinstance(x, Parameter)):
+                parameter._check_writable()
+                parameter.touch()
         found = getattr(ufunc, method)(*plain, **options)
         return out[0] if out is not None and len(out) == 1 and isinstance(out[0], Parameter) else found
 
