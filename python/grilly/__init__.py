@@ -45,7 +45,8 @@ _HOMES = _places.by_name(
             "VulkanTensor ensure_vulkan_compatible from_dlpack from_vulkan to_vulkan to_vulkan_batch to_vulkan_gpu"
         ),
         "grilly.compat.upstream.backend.compute": "Compute",
-        "grilly.compat.upstream.sentence_transformer": "VulkanSentenceTransformer get_vulkan_sentence_transformer",
+        "grilly.compat.upstream.sentence_transformer": "VulkanSentenceTransformer",
+        "grilly.compat.upstream.utils.vulkan_sentence_transformer": "get_vulkan_sentence_transformer",
         "grilly.compiler": "ComputeFunction ShaderCompiler ShaderCompilerConfig",
         "grilly.cross_encoder": "CrossEncoder",
         "grilly.devices": "configure info reset_stats stats",

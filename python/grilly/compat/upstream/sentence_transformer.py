@@ -16,7 +16,7 @@ from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
 from grilly.sentence_transformer.settings import SentenceArguments
 
-__all__ = ["DEFAULT_NAME", "VulkanSentenceTransformer", "get_vulkan_sentence_transformer"]
+__all__ = ["DEFAULT_NAME", "VulkanSentenceTransformer"]
 
 DEFAULT_NAME = "all-MiniLM-L6-v2"
 
@@ -292,16 +292,3 @@ class VulkanSentenceTransformer(Model):
     def __call__(self, texts: Texts, *arguments: Any, **options: Any) -> Any:
         """The same as `encode`."""
         return self.encode(texts, *arguments, **options)
-
-
-def get_vulkan_sentence_transformer(
-    model_name: str | os.PathLike[str] = DEFAULT_NAME, **arguments: Any
-) -> VulkanSentenceTransformer:
-    """The same as `VulkanSentenceTransformer(model_name, **arguments)`.
-
-    Example:
-        >>> from grilly import get_vulkan_sentence_transformer
-        >>> get_vulkan_sentence_transformer("all-MiniLM-L6-v2", device="cpu").model_type
-        'bert'
-    """
-    return VulkanSentenceTransformer(model_name, **arguments)
