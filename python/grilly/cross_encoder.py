@@ -12,7 +12,6 @@ import numpy.typing as npt
 from grilly.closed import closed
 from grilly.errors import GrillyError, InvalidArgumentError, InvalidTypeError
 from grilly.inputs import as_int, as_pairs, check_options
-from grilly.outputs import to_tensor
 from grilly.scores import Activation, apply_activation, softmax
 from grilly.scoring import Scoring, without_labels
 from grilly.sentence_transformer.aliases import older_keywords, texts_by_any_name
@@ -20,6 +19,7 @@ from grilly.sentence_transformer.arguments import ModelArguments, constructor
 from grilly.sentence_transformer.calls import Request, progress
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
+from grilly.tensors import to_tensor
 
 __all__ = ["CrossEncoder"]
 

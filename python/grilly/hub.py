@@ -1,4 +1,4 @@
-"""Resolution of a model's name: a folder, the Hugging Face cache, the hub, or a package that contains the model."""
+"""The modules that a model's folder lists, and resolution of its name: a folder, a cache, the hub, or a package."""
 
 from __future__ import annotations
 
@@ -6,16 +6,49 @@ import importlib.util
 import json
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from grilly.closed import closed
 from grilly.errors import ModelNotFoundError
 from grilly.inputs import path_text
-from grilly.listing import ROUTERS, listed
 
-__all__ = ["Model", "cache_roots", "resolve"]
+__all__ = ["Model", "ROUTERS", "cache_roots", "listed", "resolve"]
+
+
+# Names of the module that has others for each of its routes, the second of older versions, and of its settings.
+ROUTERS = ("Router", "Asym")
+ROUTER_FILES = ("router_config.json", "config.json")
+
+
+def listed(folder: Path, rows: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Folder, relative to the model's, and kind of each module of `rows` of modules.json; a Router's follow it.
+
+    Raises:
+        OSError: A Router has no settings.
+        ValueError: They are not JSON (`LookupError` and `TypeError`: not those of a Router).
+
+    Example:
+        >>> from pathlib import Path
+        >>> from grilly.hub import listed
+        >>> list(listed(Path("."), [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]))
+        [('1_Pooling', 'Pooling')]
+    """
+    for row in rows:
+        path, kind = str(row["path"]), str(row["type"]).rpartition(".")[2]
+        yield path, kind
+        if kind in ROUTERS:
+            settings = next((folder / path / name for name in ROUTER_FILES if (folder / path / name).is_file()), None)
+            if settings is None:
+                raise FileNotFoundError(f"{folder / path / ROUTER_FILES[0]}: no such file")
+            modules = json.loads(settings.read_text(encoding="utf-8"))["types"]
+            for name, inner in modules.items():
+                yield os.path.join(path, name), str(inner).rpartition(".")[2]
+
 
 logger = logging.getLogger("grilly")
 
@@ -95,14 +128,14 @@ def resolve(
     if isinstance(name, str) and is_repository_name(text) and not folder.is_file():
         repositories = [text] if "/" in text else [f"{organisation}/{text}", text]
         roots = cache_roots(cache_folder)
-        found = (
-            search_cache(roots, repositories, revision, tried)
-            or download(roots[0], repositories, revision, local_files_only, token, tried)
-            or search_packages(repositories, revision, tried)
-        )
-        if found is not None:
-            logger.debug("model %s: %s %s", text, found.found, found.folder)
-            return found
+        fetched = download(roots[0], repositories, revision, local_files_only, token)
+        for found in chain(
+            search_cache(roots, repositories, revision), fetched, search_packages(repositories, revision)
+        ):
+            if isinstance(found, Model):
+                logger.debug("model %s: %s %s", text, found.found, found.folder)
+                return found
+            tried.append(found)
     raise ModelNotFoundError(f"no model called {text!r}: " + "; ".join(tried))
 
 
@@ -142,22 +175,18 @@ def cache_roots(cache_folder: str | os.PathLike[str] | None = None) -> list[Path
     return list(dict.fromkeys(roots))
 
 
-def search_cache(roots: list[Path], repositories: list[str], revision: str | None, tried: list[str]) -> Model | None:
-    """The first complete snapshot."""
-    for root in roots:
-        for repository in repositories:
-            place = root / ("models--" + repository.replace("/", "--"))
-            if not place.is_dir():
-                tried.append(f"cache {place}: not there")
-                continue
-            snapshot = find_snapshot(place, revision or "main")
-            if snapshot is None:
-                tried.append(f"cache {place}: no snapshot of revision {revision or 'main'}")
-            elif lacking := missing_files(snapshot):
-                tried.append(f"cache {snapshot}: without {lacking}")
-            else:
-                return Model(snapshot, "cache")
-    return None
+def search_cache(roots: list[Path], repositories: list[str], revision: str | None) -> Iterator[Model | str]:
+    """The complete snapshots, and of the other places what they lack."""
+    for place in (root / f"models--{repository.replace('/', '--')}" for root in roots for repository in repositories):
+        snapshot = find_snapshot(place, revision or "main")
+        if not place.is_dir():
+            yield f"cache {place}: not there"
+        elif snapshot is None:
+            yield f"cache {place}: no snapshot of revision {revision or 'main'}"
+        elif lacking := missing_files(snapshot):
+            yield f"cache {snapshot}: without {lacking}"
+        else:
+            yield Model(snapshot, "cache")
 
 
 def find_snapshot(place: Path, revision: str) -> Path | None:
@@ -192,64 +221,44 @@ def missing_files(folder: Path) -> str:
 
 
 def download(
-    root: Path,
-    repositories: list[str],
-    revision: str | None,
-    local_files_only: bool,
-    token: bool | str | None,
-    tried: list[str],
-) -> Model | None:
-    """The hub's snapshot, downloaded into the cache at `root`."""
+    root: Path, repositories: list[str], revision: str | None, local_files_only: bool, token: bool | str | None
+) -> Iterator[Model | str]:
+    """The hub's snapshots, downloaded into the cache at `root`, or why there is none."""
     if local_files_only:
-        tried.append("hub: not asked, local_files_only=True")
-        return None
+        yield "hub: not asked, local_files_only=True"
+        return
     for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         if os.environ.get(variable, "").upper() in ("1", "ON", "YES", "TRUE"):
-            tried.append(f"hub: not asked, {variable}={os.environ[variable]}")
-            return None
+            yield f"hub: not asked, {variable}={os.environ[variable]}"
+            return
     if importlib.util.find_spec("huggingface_hub") is None:
-        tried.append("hub: not asked, huggingface_hub is not installed (pip install 'grilly[hub]')")
-        return None
+        yield "hub: not asked, huggingface_hub is not installed (pip install 'grilly[hub]')"
+        return
     from huggingface_hub import snapshot_download
 
+    common = {"revision": revision, "cache_dir": root, "token": token, "ignore_patterns": UNWANTED}
     for repository in repositories:
-        snapshot = partial(
-            snapshot_download,
-            repository,
-            revision=revision,
-            cache_dir=root,
-            token=token,
-            ignore_patterns=UNWANTED,
-        )
+        snapshot = partial(snapshot_download, repository, **common)
         try:
-            folder = snapshot(allow_patterns=WANTED)
-            if WEIGHTS[0] in missing_files(Path(folder)):
-                folder = snapshot(allow_patterns=WANTED + WANTED_WITHOUT)
+            folder = Path(snapshot(allow_patterns=WANTED))
+            if WEIGHTS[0] in missing_files(folder):
+                folder = Path(snapshot(allow_patterns=WANTED + WANTED_WITHOUT))
         except Exception as error:  # the network, the name, the token: the next place may still have the model
             lines = str(error).strip().splitlines() or [""]
-            tried.append(f"hub {repository}: {type(error).__name__}: {lines[0]}")
+            yield f"hub {repository}: {type(error).__name__}: {lines[0]}"
         else:
-            lacking = missing_files(Path(folder))
-            if not lacking:
-                return Model(Path(folder), "hub")
-            tried.append(f"hub {repository}: without {lacking}")
-    return None
+            lacking = missing_files(folder)
+            yield f"hub {repository}: without {lacking}" if lacking else Model(folder, "hub")
 
 
-def search_packages(repositories: list[str], revision: str | None, tried: list[str]) -> Model | None:
+def search_packages(repositories: list[str], revision: str | None) -> Iterator[Model | str]:
     """The model inside an installed package, located without importing it."""
-    for repository in repositories:
-        if repository not in PACKAGED:
-            continue
-        package, module, inside = PACKAGED[repository]
+    for package, module, inside in (PACKAGED[repository] for repository in repositories if repository in PACKAGED):
         if revision not in (None, "main"):
-            tried.append(f"package {package}: has no revisions")
+            yield f"package {package}: has no revisions"
             continue
         specification = importlib.util.find_spec(module)
         places = list(specification.submodule_search_locations or []) if specification else []
-        for place in places:
-            if (Path(place) / inside).is_dir():
-                return Model(Path(place) / inside, "package")
+        yield from (Model(Path(place) / inside, "package") for place in places if (Path(place) / inside).is_dir())
         problem = "holds no model" if places else f"not installed (pip install --no-deps {package})"
-        tried.append(f"package {package}: {problem}")
-    return None
+        yield f"package {package}: {problem}"

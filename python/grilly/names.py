@@ -23,7 +23,13 @@ __all__ = ["by_name", "left_out", "missing"]
 MOVED = {
     "grilly.backend": "grilly.compat.upstream.backend",
     "grilly.functional.activation_gradients": "grilly.functional.activations",
+    "grilly.listing": "grilly.hub",
+    "grilly.nn.bitlinear": "grilly.nn.layers",
+    "grilly.outputs": "grilly.tensors",
+    "grilly.sentence_transformer.decoding": "grilly.sentence_transformer.model",
+    "grilly.sentence_transformer.exporting": "grilly.sentence_transformer.model",
     "grilly.sentence_transformer.vulkan": "grilly.compat.upstream.sentence_transformer",
+    "grilly.train.arguments": "grilly.train.text",
     "grilly.upstream": "grilly.compat.upstream.names",
     "grilly.utils": "grilly.compat.upstream.utils",
 }

@@ -9,7 +9,6 @@ import numpy as np
 
 from grilly.closed import closed
 from grilly.inputs import as_list, check_options, positive
-from grilly.outputs import stored, to_tensor
 from grilly.sentence_transformer.aliases import arguments_of, older_keywords, older_name, texts_by_any_name
 from grilly.sentence_transformer.arguments import constructor
 from grilly.sentence_transformer.calls import Calls, Request, progress
@@ -19,6 +18,7 @@ from grilly.sentence_transformer.names import refuse
 from grilly.sentence_transformer.settings import SimilarArguments
 from grilly.sparse import Floats, SparseRows, most_active
 from grilly.sparse_weights import SparseWeights
+from grilly.tensors import stored, to_tensor
 
 __all__ = ["SparseEncoder"]
 

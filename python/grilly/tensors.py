@@ -1,15 +1,18 @@
-"""Conversion of torch tensors for functions that compute with NumPy; torch itself is never imported."""
+"""Arrays in and out: conversion from and to torch tensors, which results alone import, and rows as requested."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-__all__ = ["as_array", "holds_tensors", "takes_tensors"]
+__all__ = ["as_array", "holds_tensors", "normalize_rows", "stored", "takes_tensors", "to_tensor", "token_features"]
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -63,3 +66,65 @@ def takes_tensors(function: Function) -> Function:
         return sys.modules["torch"].as_tensor(result)
 
     return wrapped  # type: ignore[return-value]
+
+
+# Rows normalised per block, so that their float64 copy stays small.
+ROWS = 1024
+
+
+def normalize_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Divides each row of `(N, D)` by `max(norm, 1e-12)`, in place; a row's result depends on that row alone.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.tensors import normalize_rows
+        >>> normalize_rows(np.array([[3.0, 4.0], [0.0, 0.0]], dtype=np.float32)).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    for start in range(0, len(rows), ROWS):
+        block = rows[start : start + ROWS]
+        squares = np.square(block, dtype=np.float64)
+        norms = np.sqrt(np.add.reduce(squares, axis=1))
+        block /= np.maximum(norms, 1e-12).astype(np.float32)[:, None]
+    return rows
+
+
+def stored(rows: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[np.floating[Any]]:
+    """Rows in a model's element type; float32 for bfloat16, which NumPy does not have.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.tensors import stored
+        >>> stored(np.ones(2, np.float32), "float16").dtype.name, stored(np.ones(2, np.float32), "bfloat16").dtype.name
+        ('float16', 'float32')
+    """
+    return rows.astype(np.float16) if dtype == "float16" else rows
+
+
+def token_features(
+    sentences: npt.NDArray[np.floating[Any]], tokens: list[npt.NDArray[np.floating[Any]]], ids: list[list[int]]
+) -> list[dict[str, npt.NDArray[Any]]]:
+    """The result of `output_value=None`: ids, mask, token and sentence embeddings per text, without padding."""
+    return [
+        {
+            "input_ids": np.array(row_ids, dtype=np.int64),
+            "attention_mask": np.ones(len(row_ids), dtype=np.int64),
+            "token_embeddings": row_tokens,
+            "sentence_embedding": sentence,
+        }
+        for sentence, row_tokens, row_ids in zip(sentences, tokens, ids, strict=True)
+    ]
+
+
+def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> Any:
+    """A torch tensor on the CPU, of the model's element type if given; it shares the array's memory if it can.
+
+    Raises:
+        ImportError: torch is not installed.
+    """
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise ImportError("convert_to_tensor=True needs torch, which cannot be imported; pip install torch") from error
+    tensor = torch.from_numpy(array)
+    return tensor.to(getattr(torch, dtype)) if dtype else tensor

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from grilly.names import left_out
 from grilly.nn.activations import *
 from grilly.nn.attention import *
-from grilly.nn.bitlinear import *
 from grilly.nn.containers import *
 from grilly.nn.gates import *
 from grilly.nn.layers import *

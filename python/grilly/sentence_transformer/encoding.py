@@ -12,10 +12,10 @@ import numpy.typing as npt
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_list, check_options, parted, positive
-from grilly.outputs import normalize_rows, stored, to_tensor, token_features
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.calls import Call, Calls, Request, progress
 from grilly.sentence_transformer.settings import Settings
+from grilly.tensors import normalize_rows, stored, to_tensor, token_features
 
 __all__ = ["Encoding", "Output", "Texts", "Wanted"]
 

@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from grilly.errors import ModelFormatError
+from grilly.hub import WEIGHTS
 
 Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
 
 # Files of a model, its tokenizer and its weights. Weights in torch's format are copied where there are no safetensors,
 # in other formats not at all.
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
-# Names of weights, or of their index, in the order in which loading looks for them.
-WEIGHTS = (
-    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
-)  # fmt: skip
 
 
 def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:

@@ -67,14 +67,9 @@ class Loaded:
         self._said: set[str] = set()
         self._swap = self._held.swap
         self._elsewhere = self._held.elsewhere
-        found = hub.resolve(
-            choices.name,
-            cache_folder=arguments.cache_folder,
-            revision=arguments.revision,
-            local_files_only=arguments.local_files_only,
-            token=choices.token,
-            organisation=self.default_huggingface_organization,
-        )
+        where = {name: getattr(arguments, name) for name in ("cache_folder", "revision", "local_files_only")}
+        organisation = self.default_huggingface_organization
+        found = hub.resolve(choices.name, token=choices.token, organisation=organisation, **where)
         self._options = choices.options if options is None else options
         self._held.limit = self._options.max_seq_length
         # A folder's path must not depend on the working directory.
@@ -82,12 +77,7 @@ class Loaded:
         self._held.core = self._open(self._options)
         self.model_name = self._held.name = os.fspath(choices.name)
         self.dtype = self._core.dtype
-        self._source = type(arguments)(
-            str(self._folder) if found.found == "path" else self.model_name,
-            cache_folder=arguments.cache_folder,
-            revision=arguments.revision,
-            local_files_only=arguments.local_files_only,
-        )
+        self._source = type(arguments)(str(self._folder) if found.found == "path" else self.model_name, **where)
         for note in choices.notes:
             self._say(note)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
+from grilly.hub import ROUTERS, listed
 from grilly.inputs import path_text
-from grilly.listing import ROUTERS, listed
 from grilly.sentence_transformer.arguments import DTYPE_KEYS
 from grilly.sentence_transformer.files import copy, put, read_json, write_json
 from grilly.sentence_transformer.module_kinds import FLAGS
@@ -27,13 +27,7 @@ LIMIT_KEYS = ("model_max_length",)
 TEMPLATES = "additional_chat_templates"
 # File names of the Transformer module's settings in sentence-transformers, in its order.
 TRANSFORMER_SETTINGS = [
-    "sentence_bert_config.json",
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
+    f"sentence_{kind}_config.json" for kind in "bert roberta distilbert camembert albert xlm-roberta xlnet".split()
 ]
 # What config.json of a converted model says: of ternary matrices what transformers reads, too; of the others it warns
 # that it does not know the method, and reads floats.
@@ -48,22 +42,7 @@ BARE_MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
 ]
-CARD = """---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
----
-
-# {name}
-
-Texts to vectors of {dimension} numbers; {limit} tokens of a text are read.
-
-```python
-from sentence_transformers import {kind}  # or: from grilly import {kind}
-
-model = {kind}("{name}")
-embeddings = model.encode(["A text.", "Another."])
-```
-"""
+CARD = Path(__file__).with_name("card.md")
 
 
 class Saving(ModuleSequence):
@@ -183,8 +162,8 @@ class Saving(ModuleSequence):
             (place / "README.md").unlink(missing_ok=True)
         elif "README.md" not in made:
             read = "all" if self.max_seq_length == math.inf else f"at most {self.max_seq_length}"
-            called = name or target.name
-            text = CARD.format(kind=self.kind, name=called, dimension=self._columns(), limit=read)
+            facts = {"kind": self.kind, "name": name or target.name, "dimension": self._columns(), "limit": read}
+            text = CARD.read_text(encoding="utf-8").format(**facts)
             (place / "README.md").write_text(text, encoding="utf-8")
             made.append("README.md")
         return list(dict.fromkeys([*made, *changed]))

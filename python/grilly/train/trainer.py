@@ -13,10 +13,9 @@ import numpy as np
 
 from grilly import _core
 from grilly.errors import InvalidArgumentError
-from grilly.train.arguments import as_bytes, as_plain, as_windows
 from grilly.train.config import TransformerConfig
 from grilly.train.step import Step
-from grilly.train.text import TextModel
+from grilly.train.text import TextModel, as_bytes, as_plain, as_windows
 
 __all__ = ["Trainer"]
 
