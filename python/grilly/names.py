@@ -28,8 +28,12 @@ MOVED = {
     "grilly.outputs": "grilly.tensors",
     "grilly.sentence_transformer.decoding": "grilly.sentence_transformer.model",
     "grilly.sentence_transformer.exporting": "grilly.sentence_transformer.model",
+    "grilly.sentence_transformer.files": "grilly.sentence_transformer.saving",
     "grilly.sentence_transformer.vulkan": "grilly.compat.upstream.sentence_transformer",
+    "grilly.token_inputs": "grilly.token_features",
     "grilly.train.arguments": "grilly.train.text",
+    "grilly.train.events": "grilly.train.curve",
+    "grilly.train.step": "grilly.train.trainer",
     "grilly.upstream": "grilly.compat.upstream.names",
     "grilly.utils": "grilly.compat.upstream.utils",
 }

@@ -11,10 +11,9 @@ from grilly.errors import InvalidArgumentError, UnsupportedNameError
 from grilly.held import Held as Held  # its former place
 from grilly.inputs import need_type
 from grilly.padding import filled, shape_of
-from grilly.token_features import TokenFeatures
+from grilly.token_features import TokenFeatures, given
 from grilly.token_features import as_tensor as as_tensor  # its former place
 from grilly.token_features import padded as padded  # its former place
-from grilly.token_inputs import given
 from grilly.token_limits import TokenLimits
 from grilly.token_limits import check_padding_side as check_padding_side  # its former place
 from grilly.token_texts import TokenTexts

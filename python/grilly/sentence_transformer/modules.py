@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FILES", "TABLE", "Input", "Module", "Wide"]
 
-# Of modules.json: names of `settings`, the `pooling modes` with their older names, and of `kinds` of modules the settings
-# in saved files, and the one, if any, that is the number of columns.
+# Of modules.json: names of `settings`, the `pooling modes` with their older names, and of `kinds` of modules
+# the settings in saved files and the one, if any, that counts columns.
 TABLE: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 FILES = "change the module's files in a copy of the model's folder, and load that"
 LEFT_OUT = remedies("module")

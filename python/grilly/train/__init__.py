@@ -2,7 +2,6 @@
 
 from grilly.train.config import TransformerConfig
 from grilly.train.curve import draw_loss, read_metrics
-from grilly.train.step import Step
-from grilly.train.trainer import Trainer
+from grilly.train.trainer import Step, Trainer
 
 __all__ = ["Step", "Trainer", "TransformerConfig", "draw_loss", "read_metrics"]

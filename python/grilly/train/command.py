@@ -17,10 +17,8 @@ from tqdm import tqdm
 from grilly.commands import command
 from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.train.config import TransformerConfig
-from grilly.train.curve import draw_loss
-from grilly.train.events import Events, is_installed
-from grilly.train.step import Step
-from grilly.train.trainer import Trainer
+from grilly.train.curve import Events, draw_loss, is_installed
+from grilly.train.trainer import Step, Trainer
 
 __all__ = ["draw", "main", "train"]
 
