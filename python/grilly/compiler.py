@@ -87,11 +87,8 @@ class ShaderCompiler:
     def __init__(self, config: ShaderCompilerConfig | None = None) -> None:
         self.config = ShaderCompilerConfig() if config is None else config
         given = self.config
-        if not isinstance(given, ShaderCompilerConfig):
-            raise InvalidTypeError(
-                f"config is of type {type(given).__name__}, expected ShaderCompilerConfig; a folder of shaders is its "
-                "shader_directory"
-            )
+        expected = "ShaderCompilerConfig; a folder of shaders is its shader_directory"
+        need_type(given, ShaderCompilerConfig, "config", expected)
         need_type(given.defines, Mapping, "defines", "a dict")
         defines = {name: str(value) for name, value in given.defines.items()}
         self._compiler = _core.ShaderCompiler(**{**vars(given), "defines": defines})

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import one_of, whole
+from grilly.inputs import need_type
 from grilly.optim.optimizer import Optimizer
 
 __all__ = ["ReduceLROnPlateau"]
@@ -56,8 +57,7 @@ class ReduceLROnPlateau:
         eps: float = 1e-8,
     ) -> None:
         owner = "ReduceLROnPlateau"
-        if not isinstance(optimizer, Optimizer):
-            raise InvalidTypeError(f"{owner}: optimizer is of type {type(optimizer).__name__}, expected an optimiser")
+        need_type(optimizer, Optimizer, f"{owner}: optimizer", "an optimiser")
         if not factor < 1:
             raise InvalidArgumentError(f"{owner}: factor is {factor}, expected below 1")
         least = list(min_lr) if isinstance(min_lr, list | tuple) else [min_lr] * len(optimizer.param_groups)

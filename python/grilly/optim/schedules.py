@@ -7,8 +7,9 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.functional.checks import fraction, number, whole
+from grilly.inputs import need_type
 from grilly.optim.optimizer import Optimizer
 
 __all__ = ["CosineAnnealingLR", "LRScheduler", "LinearLR", "SequentialLR", "StepLR"]
@@ -43,9 +44,7 @@ class LRScheduler:
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            kind = type(optimizer).__name__
-            raise InvalidTypeError(f"{type(self).__name__}: optimizer is of type {kind}, expected an optimiser")
+        need_type(optimizer, Optimizer, f"{type(self).__name__}: optimizer", "an optimiser")
         self.optimizer = optimizer
         self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from grilly.errors import InvalidTypeError
 from grilly.functional.checks import one_of
+from grilly.inputs import need_type
 from grilly.sentence_transformer.moving import Moving
 
 __all__ = ["convert"]
@@ -55,7 +55,6 @@ def convert(model: Model, kind: str) -> Model:
         True
     """
     one_of("convert", "kind", kind, tuple(LEVELS))
-    if not isinstance(model, Moving):
-        raise InvalidTypeError(f"convert: model is of type {type(model).__name__}, expected a loaded model")
+    need_type(model, Moving, "convert: model", "a loaded model")
     model._reload(dtype="int8" if kind == "int8" else None, rounded=LEVELS[kind])
     return model

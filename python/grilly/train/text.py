@@ -10,6 +10,7 @@ import numpy as np
 from grilly import _core
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.inputs import need_type
 
 __all__ = ["TextModel", "as_bytes", "as_integers", "as_plain", "as_windows"]
 
@@ -24,8 +25,7 @@ def as_bytes(text: Any) -> bytes:
     """
     if isinstance(text, str):
         return text.encode()
-    if not isinstance(text, bytes | bytearray):
-        raise InvalidTypeError(f"the text is of type {type(text).__name__}, expected bytes or str")
+    need_type(text, bytes | bytearray, "the text", "bytes or str")
     return bytes(text)
 
 
