@@ -40,23 +40,18 @@ MOVED = {
 
 #: Modules from which names of other packages may be asked, besides packages. An import of a name that a module does not
 #: have looks for a module of that name only if it is a package; so these are packages without files.
-ASKED = (
-    "grilly.compat.upstream.backend._bridge",
-    "grilly.compat.upstream.backend.compute",
-    "grilly.compat.upstream.backend.fnn",
-    "grilly.compat.upstream.utils.checkpoint",
-    "grilly.compat.upstream.utils.initialization",
-    "grilly.functional.activations",
-    "grilly.functional.attention",
-    "grilly.functional.embedding",
-    "grilly.nn.activations",
-    "grilly.nn.attention",
-    "grilly.nn.module",
-    "grilly.nn.parameter",
-    "grilly.nn.transformer",
-    "grilly.optim.adam",
-    "grilly.util",
-)
+ASKED = {
+    f"{package}.{name}"
+    for package, names in {
+        "grilly": "util",
+        "grilly.compat.upstream.backend": "_bridge compute fnn",
+        "grilly.compat.upstream.utils": "checkpoint initialization",
+        "grilly.functional": "activations attention embedding",
+        "grilly.nn": "activations attention module parameter transformer",
+        "grilly.optim": "adam",
+    }.items()
+    for name in names.split()
+}
 
 
 def by_name(groups: Mapping[str, str]) -> dict[str, str]:

@@ -73,15 +73,12 @@ class Scoring(Calls):
             >>> ranker_model.get_default_activation_fn().__name__
             'sigmoid'
         """
-        own = self.config.get("sentence_transformers")
+        own, older = self.config.get("sentence_transformers"), "sbert_ce_default_activation_function"
+        inner = own.get("activation_fn") if isinstance(own, Mapping) else None
         named = {
             "config_sentence_transformers.json: activation_fn": self._core.settings["activation_fn"],
-            "config.json: sentence_transformers.activation_fn": (
-                own.get("activation_fn") if isinstance(own, Mapping) else None
-            ),
-            "config.json: sbert_ce_default_activation_function": self.config.get(
-                "sbert_ce_default_activation_function"
-            ),
+            "config.json: sentence_transformers.activation_fn": inner,
+            f"config.json: {older}": self.config.get(older),
         }
         for where, path in named.items():
             if isinstance(path, str) and path.startswith("torch."):
