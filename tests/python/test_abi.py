@@ -1,4 +1,4 @@
-"""The extension module takes of Python only what the stable ABI of 3.10 has: one wheel for that version and all later ones."""
+"""The extension module takes of Python only the stable ABI of 3.10: one wheel for that version and all later ones."""
 
 import re
 import shutil
@@ -25,7 +25,8 @@ def test_every_symbol_of_python_is_in_the_stable_abi():
     headers = Path(sysconfig.get_path("include"))
     need("headers", (headers / "Python.h").exists(), f"{headers} has no Python.h (Debian: python3-dev)")
     need("nm", bool(shutil.which("nm") and shutil.which("cc")), "build-essential is not installed")
-    listed = subprocess.run(["nm", "-D", "--undefined-only", _core.__file__], capture_output=True, text=True, check=True)
+    command = ["nm", "-D", "--undefined-only", _core.__file__]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
     taken = set(re.findall(r" U (_?Py\w+)$", listed.stdout, re.MULTILINE))
     assert len(taken) > 50, "it takes hardly anything of Python: is this the module?"
     assert taken <= declared(headers), f"not in the stable ABI of 3.10: {sorted(taken - declared(headers))}"
