@@ -21,6 +21,8 @@ from grilly.token_texts import TokenTexts
 __all__ = ["Tokenizer"]
 
 REMEDIES = remedies("tokenizer")
+#: Arguments of a call that say how long rows are.
+LENGTHS = ("padding", "truncation", "max_length", "stride", "pad_to_multiple_of", "padding_side")
 
 
 @closed(**REMEDIES)
@@ -150,57 +152,41 @@ class Tokenizer(TokenTexts, TokenFeatures, TokenLimits):
             return self(**options | dict(tokenizer_kwargs))
         if text is None and text_target is None:
             raise InvalidArgumentError("text is None, expected a str or a list of str")
-        taken = ("text", "text_pair", "text_target", "text_pair_target", "verbose", "max_target_length")
-        options = {name: value for name, value in options.items() if name not in taken}
-        found = None if text is None else self._encoded(text, text_pair, **options)
+        found = None if text is None else self._encoded(text, text_pair, options)
         if text_target is None:
             assert found is not None
             return found
         if max_target_length is not None:
             options["max_length"] = max_target_length
-        target = self._encoded(text_target, text_pair_target, **options)
+        target = self._encoded(text_target, text_pair_target, options)
         if found is None:
             return target
         found["labels"] = target["input_ids"]
         return found
 
-    def _encoded(
-        self,
-        text: Any,
-        text_pair: Any,
-        *,
-        add_special_tokens: bool,
-        is_split_into_words: bool,
-        return_tensors: Any,
-        return_token_type_ids: bool | None,
-        return_attention_mask: bool | None,
-        return_overflowing_tokens: bool,
-        return_special_tokens_mask: bool,
-        return_offsets_mapping: bool,
-        return_length: bool,
-        split_special_tokens: bool | None,
-        **lengths: Any,
-    ) -> Encoded:
-        firsts, seconds, single = given(text, text_pair, is_split_into_words)
-        shape = shape_of(self, **lengths)
+    def _encoded(self, text: Any, text_pair: Any, options: Mapping[str, Any]) -> Encoded:
+        """What a call with these arguments gives for texts and their second ones."""
+        words, overflows = options["is_split_into_words"], options["return_overflowing_tokens"]
+        firsts, seconds, single = given(text, text_pair, words)
+        shape = shape_of(self, **{name: options[name] for name in LENGTHS})
         rows = self._inner.encodings(
-            firsts, seconds, is_split_into_words, not add_special_tokens, split_special_tokens, shape.limit,
-            shape.filled, return_overflowing_tokens,
+            firsts, seconds, words, not options["add_special_tokens"], options["split_special_tokens"], shape.limit,
+            shape.filled, overflows,
         )  # fmt: skip
         inputs = self.model_input_names
         wanted = {
             "input_ids": (True, rows.ids),
-            "token_type_ids": (returned(return_token_type_ids, "token_type_ids", inputs), rows.segments),
-            "attention_mask": (returned(return_attention_mask, "attention_mask", inputs), rows.attended),
-            "special_tokens_mask": (return_special_tokens_mask, rows.special),
-            "offset_mapping": (return_offsets_mapping, rows.offsets),
-            "length": (return_length, lambda: [len(row) for row in rows.ids()]),
-            "overflow_to_sample_mapping": (return_overflowing_tokens, rows.texts),
+            "token_type_ids": (returned(options["return_token_type_ids"], "token_type_ids", inputs), rows.segments),
+            "attention_mask": (returned(options["return_attention_mask"], "attention_mask", inputs), rows.attended),
+            "special_tokens_mask": (options["return_special_tokens_mask"], rows.special),
+            "offset_mapping": (options["return_offsets_mapping"], rows.offsets),
+            "length": (options["return_length"], lambda: [len(row) for row in rows.ids()]),
+            "overflow_to_sample_mapping": (overflows, rows.texts),
         }
         values: dict[str, Any] = {name: column() for name, (is_wanted, column) in wanted.items() if is_wanted}
-        if return_tensors is not None:
-            values = as_tensors(values, return_tensors)
-        elif single and not return_overflowing_tokens:
+        if options["return_tensors"] is not None:
+            values = as_tensors(values, options["return_tensors"])
+        elif single and not overflows:
             values = {name: value if name == "length" else value[0] for name, value in values.items()}
         return Encoded(values, rows)
 

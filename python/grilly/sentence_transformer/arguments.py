@@ -112,10 +112,10 @@ def constructor(
         @functools.wraps(method)
         def constructed(self: Any, /, *given: Parameters.args, **named: Parameters.kwargs) -> None:
             try:
-                signature.bind(self, *given, **named)
+                made = arguments(*given, **named)
             except TypeError as error:
-                raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
-            method(self, arguments(*given, **named))
+                raise TypeError(f"{type(self).__name__}.__init__() {str(error).partition('() ')[2]}") from None
+            method(self, made)
 
         constructed.__signature__ = signature  # type: ignore[attr-defined]
         return constructed

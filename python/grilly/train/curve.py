@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -118,14 +119,9 @@ def is_installed() -> bool:
 
 def _writer_class() -> Any:
     """A class of writers to a folder, with `add_scalar(tag, value, step)` and `close`."""
-    with suppress(ImportError):
-        from tensorboardX import SummaryWriter
-
-        return SummaryWriter
-    with suppress(ImportError):
-        from tensorboard.summary import Writer
-
-        return Writer
+    for module, name in (("tensorboardX", "SummaryWriter"), ("tensorboard.summary", "Writer")):
+        with suppress(ImportError):
+            return getattr(importlib.import_module(module), name)
     return None
 
 
