@@ -31,6 +31,8 @@ MOVED = {
     "grilly.sentence_transformer.files": "grilly.sentence_transformer.saving",
     "grilly.sentence_transformer.vulkan": "grilly.compat.upstream.sentence_transformer",
     "grilly.token_inputs": "grilly.token_features",
+    "grilly.token_limits": "grilly.padding",
+    "grilly.token_texts": "grilly.token_features",
     "grilly.train.arguments": "grilly.train.text",
     "grilly.train.events": "grilly.train.curve",
     "grilly.train.step": "grilly.train.trainer",
