@@ -23,8 +23,11 @@ __all__ = ["by_name", "left_out", "missing"]
 MOVED = {
     "grilly.backend": "grilly.compat.upstream.backend",
     "grilly.functional.activation_gradients": "grilly.functional.activations",
+    "grilly.held": "grilly.vocabulary",
     "grilly.listing": "grilly.hub",
     "grilly.nn.bitlinear": "grilly.nn.layers",
+    "grilly.optim.one_cycle": "grilly.optim.rates",
+    "grilly.optim.plateau": "grilly.optim.rates",
     "grilly.outputs": "grilly.tensors",
     "grilly.sentence_transformer.decoding": "grilly.sentence_transformer.model",
     "grilly.sentence_transformer.exporting": "grilly.sentence_transformer.model",

@@ -12,9 +12,8 @@ import numpy as np
 from grilly import _core
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, UnsupportedError
-from grilly.held import UNLIMITED
 from grilly.inputs import as_int, positive
-from grilly.vocabulary import Vocabulary
+from grilly.vocabulary import UNLIMITED, Vocabulary
 
 __all__ = ["LARGE", "Shape", "TokenLimits", "check_padding_side", "check_side", "filled", "shape_of"]
 

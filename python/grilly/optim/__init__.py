@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from grilly.names import left_out
 from grilly.optim.adam import *
-from grilly.optim.one_cycle import *
 from grilly.optim.optimizer import *
-from grilly.optim.plateau import *
+from grilly.optim.rates import *
 from grilly.optim.schedules import *
 from grilly.optim.sgd import *
 

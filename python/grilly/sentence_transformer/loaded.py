@@ -14,11 +14,11 @@ from grilly import hub
 from grilly._core import EmbeddingModel
 from grilly.closed import closed
 from grilly.errors import GrillyError
-from grilly.held import Held, TokenizerSettings
 from grilly.inputs import device_name
 from grilly.sentence_transformer.arguments import ModelArguments, Options, choose
 from grilly.tokenizer import Tokenizer
 from grilly.unusable import Unusable
+from grilly.vocabulary import Held, TokenizerSettings
 
 __all__ = ["Loaded", "restore"]
 
