@@ -23,14 +23,9 @@ def main(given: argparse.Namespace) -> int:
     """
     if not given.folder.is_dir():
         raise ShaderNotFound(f"{given.folder} is not a folder")
-    config = ShaderCompilerConfig(
-        shader_directory=given.folder,
-        debug_info=given.debug_info,
-        optimization_level=given.optimization_level,
-        target_env=given.target_env,
-        fast_math=not given.no_fast_math,
-        defines=dict((pair.partition("=")[0], pair.partition("=")[2] or "1") for pair in given.define),
-    )
+    same = {name: getattr(given, name) for name in ("debug_info", "optimization_level", "target_env")}
+    defines = {name: value or "1" for name, _, value in (pair.partition("=") for pair in given.define)}
+    config = ShaderCompilerConfig(given.folder, fast_math=not given.no_fast_math, defines=defines, **same)
     compiler = ShaderCompiler(config)
     shaders = compiler.compile_all_shaders(sources(compiler.list_shaders(), given.folder, given.output))
     for shader, functions in shaders.items():

@@ -29,6 +29,7 @@ MOVED = {
     "grilly.optim.one_cycle": "grilly.optim.rates",
     "grilly.optim.plateau": "grilly.optim.rates",
     "grilly.outputs": "grilly.tensors",
+    "grilly.place": "grilly.inputs",
     "grilly.sentence_transformer.decoding": "grilly.sentence_transformer.model",
     "grilly.sentence_transformer.exporting": "grilly.sentence_transformer.model",
     "grilly.sentence_transformer.files": "grilly.sentence_transformer.saving",

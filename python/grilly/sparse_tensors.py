@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import UnsupportedError
-from grilly.inputs import check_dtype, device_name, is_dtype
-from grilly.place import Place
+from grilly.inputs import Place, check_dtype, device_name, is_dtype
 
 if TYPE_CHECKING:
     from grilly.sparse import SparseRows

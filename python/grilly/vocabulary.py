@@ -88,12 +88,6 @@ def id_of_role(role: str) -> property:
 class Vocabulary:
     """The vocabulary of a tokenizer, with the names and results of transformers' tokenizers."""
 
-    bos_token, bos_token_id = of_role("bos_token"), id_of_role("bos_token")
-    eos_token, eos_token_id = of_role("eos_token"), id_of_role("eos_token")
-    unk_token, unk_token_id = of_role("unk_token"), id_of_role("unk_token")
-    sep_token, sep_token_id = of_role("sep_token"), id_of_role("sep_token")
-    cls_token, cls_token_id = of_role("cls_token"), id_of_role("cls_token")
-    mask_token, mask_token_id = of_role("mask_token"), id_of_role("mask_token")
     pad_token_type_id = property(lambda self: 0, doc="The segment of padding: 0.")
     is_fast = property(lambda self: True, doc="True: the tokenizers library computes the tokens.")
 
@@ -269,6 +263,12 @@ class Vocabulary:
             return self._held.core.tokens_of(numbers)[0]
         left_out = set(self.all_special_ids) if skip_special_tokens else set()
         return self._held.core.tokens_of([number for number in numbers if number not in left_out])
+
+
+# The padding token may be set.
+for _role in (role for role in ROLES if role != "pad_token"):
+    setattr(Vocabulary, _role, of_role(_role))
+    setattr(Vocabulary, f"{_role}_id", id_of_role(_role))
 
 
 def as_ids(ids: Any, name: str) -> list[int]:

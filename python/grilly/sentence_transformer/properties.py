@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from grilly.errors import GrillyError, InvalidArgumentError
-from grilly.inputs import device_name, merge_prompts, positive
-from grilly.place import Place
+from grilly.inputs import Place, device_name, merge_prompts, positive
 from grilly.sentence_transformer.aliases import say_once
 from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.loaded import Loaded

@@ -1,0 +1,1 @@
+from grilly.inputs import Place as Place
