@@ -47,20 +47,15 @@ class Call:
     """A checked request: the core that computes, and how."""
 
     core: EmbeddingModel
-    prompt: str
-    task: str | None
-    batch_size: int
+    options: dict[str, Any]
 
     def encode(self, texts: list[Any], advance: Any = None, tokens: bool = False) -> Encoded:
         """The outputs of texts, those of their tokens too with `tokens`."""
-        return self.core.encode(texts, self._options(tokens), advance)
+        return self.core.encode(texts, self.options | {"tokens": tokens}, advance)
 
     def encode_pairs(self, firsts: list[Any], seconds: list[Any], advance: Any = None) -> Encoded:
         """The outputs of pairs of texts."""
-        return self.core.encode_pairs(firsts, seconds, self._options(False), advance)
-
-    def _options(self, tokens: bool) -> dict[str, Any]:
-        return {"prompt": self.prompt, "task": self.task, "batch_size": self.batch_size, "tokens": tokens}
+        return self.core.encode_pairs(firsts, seconds, self.options, advance)
 
 
 class Calls(ModuleSequence):
@@ -71,7 +66,7 @@ class Calls(ModuleSequence):
         size = positive(request.batch_size, "batch_size")
         prompt = self._prompt(request.prompt, request.prompt_name, request.task)
         core = self._core_on(self._one_device(request.device, request.pool, request.chunk_size))
-        return Call(core=core, prompt=prompt, task=task, batch_size=size)
+        return Call(core=core, options={"prompt": prompt, "task": task, "batch_size": size, "tokens": False})
 
     def _one_device(self, device: Any, pool: Any, chunk_size: int | None) -> Any:
         """The device of a call; None for the model's own, which is also used for pools and several devices."""
