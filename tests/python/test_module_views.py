@@ -259,7 +259,9 @@ def test_the_device_of_a_model(tiny_model, device, caplog):
     with SentenceTransformer(tiny_model, device=device) as model:
         assert model.device == "cpu" and model.requested_device == model.backend == device
         # Given back, it is the model's own device.
-        assert np.array_equal(model.encode(TEXTS, device=model.device), model.encode(TEXTS)) and not model._elsewhere
+        assert (
+            np.array_equal(model.encode(TEXTS, device=model.device), model.encode(TEXTS)) and not model._held.elsewhere
+        )
         assert model.to(model.device).requested_device == device
         with SentenceTransformer(tiny_model, device=model.device) as other:
             assert other.requested_device == device

@@ -65,8 +65,6 @@ class Loaded:
         self._held = Held()
         self.tokenizer = Tokenizer(self._held)
         self._said: set[str] = set()
-        self._swap = self._held.swap
-        self._elsewhere = self._held.elsewhere
         where = {name: getattr(arguments, name) for name in ("cache_folder", "revision", "local_files_only")}
         organisation = self.default_huggingface_organization
         found = hub.resolve(choices.name, token=choices.token, organisation=organisation, **where)
@@ -83,17 +81,12 @@ class Loaded:
 
     def _open(self, options: Options) -> EmbeddingModel:
         """A core for the model's folder, with the current limit."""
-        return EmbeddingModel.load(self._folder, asdict(replace(options, max_seq_length=self._limit)))
+        return EmbeddingModel.load(self._folder, asdict(replace(options, max_seq_length=self._held.limit)))
 
     @property
     def _core(self) -> EmbeddingModel:
         """The current core."""
         return self._held.core
-
-    @property
-    def _limit(self) -> int | None:
-        """The limit of tokens that was set; None for the model's own."""
-        return self._held.limit
 
     @property
     def _token_settings(self) -> TokenizerSettings:
@@ -123,7 +116,7 @@ class Loaded:
 
         Every other setting is kept. An empty `rounded` stands for matrices as the model has them.
         """
-        with self._swap:
+        with self._held.swap:
             self._core.require_open()  # a closed model stays closed
             before = self._options
             after = replace(
@@ -138,7 +131,7 @@ class Loaded:
             self._held.core = self._like(after)
             self._options = after
             self.dtype = dtype or self.dtype
-            self._elsewhere.clear()
+            self._held.elsewhere.clear()
 
     def _like(self, options: Options) -> EmbeddingModel:
         """A core of other options with the settings of this model."""
@@ -158,15 +151,15 @@ class Loaded:
         if device is None:
             return self._core
         name = device_name(device)
-        with self._swap:
+        with self._held.swap:
             if name == self._options.device or name == self._core.backend == "cpu":
                 return self._core
             self._core.require_open()
-            core = self._elsewhere.get(name)
+            core = self._held.elsewhere.get(name)
             if core is None:
                 core = self._like(replace(self._options, device=name))
-                self._elsewhere.clear()
-                self._elsewhere[name] = core
+                self._held.elsewhere.clear()
+                self._held.elsewhere[name] = core
             return core
 
     # ------------------------------------------------------------------------------------------------------ life
@@ -179,10 +172,10 @@ class Loaded:
             >>> other = VulkanSentenceTransformer("all-MiniLM-L6-v2", device="cpu")
             >>> other.close()
         """
-        with self._swap:
+        with self._held.swap:
             for core in self._held.cores():
                 core.close()
-            self._elsewhere.clear()
+            self._held.elsewhere.clear()
 
     def __enter__(self: Self) -> Self:
         return self
@@ -195,7 +188,7 @@ class Loaded:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickles by name and options: the copy loads the model again."""
         limit = self._core.max_seq_length  # an unusable model cannot be pickled
-        options = replace(self._options, max_seq_length=None if self._limit is None else limit)
+        options = replace(self._options, max_seq_length=None if self._held.limit is None else limit)
         return restore, (type(self), self._source, options, {name: getattr(self, name) for name in self.kept})
 
 

@@ -189,7 +189,7 @@ class Saving(ModuleSequence):
         }  # fmt: skip
         # Routes have limits and types of their own until one is set for all.
         routed = any(kind in ROUTERS for _, kind in modules)
-        limit = not routed or self._limit is not None
+        limit = not routed or self._held.limit is not None
         dtype = not routed or (self._options.dtype or self._options.default_dtype) not in (None, "auto")
         for path in (path for path, kind in modules if kind == "Transformer"):
             changed[os.path.join(path, TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)

@@ -83,7 +83,7 @@ class ModuleSequence(Properties):
 
     def _include(self, include_prompt: bool) -> None:
         """Whether a prompt's tokens are pooled with the text's."""
-        with self._swap:
+        with self._held.swap:
             for core in self._held.cores():
                 core.set_pooling_include_prompt(include_prompt)
             self._include_prompt = include_prompt
