@@ -1,1 +1,1 @@
-from grilly.inputs import Place as Place
+from grilly.inputs import *

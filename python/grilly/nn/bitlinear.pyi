@@ -1,0 +1,1 @@
+from grilly.nn.layers import *

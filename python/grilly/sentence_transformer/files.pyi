@@ -1,0 +1,1 @@
+from grilly.sentence_transformer.saving import *

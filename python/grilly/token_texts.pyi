@@ -1,0 +1,1 @@
+from grilly.token_features import *

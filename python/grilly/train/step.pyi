@@ -1,0 +1,1 @@
+from grilly.train.trainer import *
