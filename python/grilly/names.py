@@ -19,6 +19,8 @@ else:  # their module imports files and random numbers, a fifth of the time of `
 
 __all__ = ["by_name", "left_out", "missing"]
 
+Folders = Sequence[str] | None
+
 #: Former path -> path. What is below a path moved with it.
 MOVED = {
     "grilly.backend": "grilly.compat.upstream.backend",
@@ -106,9 +108,7 @@ def left_out(place: str) -> Callable[[str], NoReturn]:
 class _Moved(MetaPathFinder, Loader):
     """Finds moved modules by their former paths, and makes packages of the modules in `ASKED`."""
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Folders = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname in ASKED and (found := PathFinder.find_spec(fullname, path)) is not None:
             found.submodule_search_locations = []
             return found
@@ -130,9 +130,7 @@ class _Moved(MetaPathFinder, Loader):
 class _LeftOut(MetaPathFinder, Loader):
     """Finds what no other finder does: names of which a package says that they are left out; their import raises."""
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Folders = None, target: ModuleType | None = None) -> ModuleSpec | None:
         place, _, name = fullname.rpartition(".")
         if not f"{place}.".startswith("grilly."):
             return None
