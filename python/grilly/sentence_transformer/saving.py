@@ -88,9 +88,11 @@ LIMIT_KEYS = ("model_max_length",)
 # Folder of further chat templates.
 TEMPLATES = "additional_chat_templates"
 # File names of the Transformer module's settings in sentence-transformers, in its order.
-TRANSFORMER_SETTINGS = [
-    f"sentence_{kind}_config.json" for kind in "bert roberta distilbert camembert albert xlm-roberta xlnet".split()
-]
+TRANSFORMER_SETTINGS = (
+    "sentence_bert_config.json sentence_roberta_config.json sentence_distilbert_config.json "
+    "sentence_camembert_config.json sentence_albert_config.json sentence_xlm-roberta_config.json "
+    "sentence_xlnet_config.json"
+).split()
 # What config.json of a converted model says: of ternary matrices what transformers reads, too; of the others it warns
 # that it does not know the method, and reads floats.
 METHODS = {
