@@ -4,35 +4,21 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
-use super::arrays::VulkanArrays;
 use super::devices::Inventory;
 use super::lock;
 use super::pipeline::Pipelines;
 use super::raw::{self, Device, Instance, Physical, close_all};
-use super::{Capabilities, probe, program};
-use crate::backend::Choice;
-use crate::backend::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions};
-use crate::graph::Plan;
+use super::{Capabilities, probe};
+use crate::backend::ArrayEngine;
 use crate::settings::Settings;
-use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
 /// A device in use and its pipelines, shared by all models.
 pub(super) struct Opened {
     pub(super) device: Arc<Device>,
     pub(super) pipelines: Pipelines,
-    arrays: Mutex<Weak<VulkanArrays>>,
-}
-
-impl Opened {
-    fn arrays(self: &Arc<Self>) -> Arc<VulkanArrays> {
-        let mut made = lock(&self.arrays);
-        made.upgrade().unwrap_or_else(|| {
-            let arrays = VulkanArrays::new(self, None);
-            *made = Arc::downgrade(&arrays);
-            arrays
-        })
-    }
+    /// The engine that all calls without one of their own share, while one of them holds it.
+    pub(super) arrays: Mutex<Option<Weak<dyn ArrayEngine>>>,
 }
 
 #[derive(Default)]
@@ -109,15 +95,10 @@ fn claim() -> Result<()> {
     }
 }
 
-/// Opens the usable device at `position`, or the best one.
+/// Opens the usable device at `position`, or the best one; returns why it was chosen.
 ///
 /// # Errors
 /// `DeviceUnavailable` stating what was found and what it lacks; `IndexOutOfRange`; `Unusable` after a fork.
-pub fn open(position: Option<usize>, settings: &Settings) -> Result<Choice> {
-    let (opened, reason) = open_device(position, settings)?;
-    Ok(Choice { backend: Arc::new(Vulkan(opened)), reason })
-}
-
 pub(super) fn open_device(position: Option<usize>, settings: &Settings) -> Result<(Arc<Opened>, String)> {
     claim()?;
     let mut registry = lock(&REGISTRY);
@@ -182,45 +163,15 @@ fn forked() -> bool {
     owner != 0 && owner != std::process::id()
 }
 
-struct Vulkan(Arc<Opened>);
-
-impl Backend for Vulkan {
-    fn kind(&self) -> BackendKind {
-        BackendKind::Vulkan
-    }
-
-    fn device_name(&self) -> &str {
-        &self.0.device.capabilities.name
-    }
-
-    fn splits_float32(&self) -> bool {
-        self.0.device.capabilities.splits_float32()
-    }
-
-    fn prepare(
-        &self,
-        plan: Arc<Plan>,
-        weights: Arc<dyn WeightSource>,
-        options: ProgramOptions,
-    ) -> Result<Arc<dyn Program>> {
-        program::prepare(&self.0, plan, &*weights, options)
-    }
-
-    fn arrays(&self, own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>> {
-        Ok(match own {
-            None => self.0.arrays(),
-            Some(options) => VulkanArrays::new(&self.0, options.memory_limit),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Feed;
+    use crate::backend::vulkan::Vulkan;
+    use crate::backend::{Backend, Feed, ProgramOptions};
     use crate::dtype::DType;
-    use crate::graph::Graph;
+    use crate::graph::{Graph, Plan};
     use crate::ops::{Binary, BinaryKind, Counts, Dim, Shape};
+    use crate::tensor::WeightSource;
 
     struct Nothing;
 

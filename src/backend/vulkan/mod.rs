@@ -9,7 +9,7 @@
 //! shaders/**/*.glsl ── build.rs ─▶ generated.rs (SPIR-V, bindings, typed push constants and constants)
 //! ```
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 mod arrays;
 mod budget;
@@ -45,7 +45,7 @@ mod upload;
 pub use arrays::guard_bands;
 pub use capabilities::{Capabilities, DeviceType, Feature};
 pub(crate) use device::expect_prints;
-pub use device::{abandon, devices, in_use, open, shut_down, validated};
+pub use device::{abandon, devices, in_use, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use dispatched::{Built, built, dispatched};
 pub use interface::Interface;
@@ -60,6 +60,60 @@ pub use profile::{Entry, Times, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
 pub use registry::{builtin, select};
+
+use super::{ArrayEngine, Backend, BackendKind, Choice, Program, ProgramOptions};
+use crate::Result;
+use crate::graph::Plan;
+use crate::settings::Settings;
+use crate::tensor::WeightSource;
+use arrays::VulkanArrays;
+use device::Opened;
+
+/// Opens the usable device at `position`, or the best one.
+///
+/// # Errors
+/// `DeviceUnavailable` stating what was found and what it lacks; `IndexOutOfRange`; `Unusable` after a fork.
+pub fn open(position: Option<usize>, settings: &Settings) -> Result<Choice> {
+    let (opened, reason) = device::open_device(position, settings)?;
+    Ok(Choice { backend: Arc::new(Vulkan(opened)), reason })
+}
+
+struct Vulkan(Arc<Opened>);
+
+impl Backend for Vulkan {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Vulkan
+    }
+
+    fn device_name(&self) -> &str {
+        &self.0.device.capabilities.name
+    }
+
+    fn splits_float32(&self) -> bool {
+        self.0.device.capabilities.splits_float32()
+    }
+
+    fn prepare(
+        &self,
+        plan: Arc<Plan>,
+        weights: Arc<dyn WeightSource>,
+        options: ProgramOptions,
+    ) -> Result<Arc<dyn Program>> {
+        program::prepare(&self.0, plan, &*weights, options)
+    }
+
+    fn arrays(&self, own: Option<ProgramOptions>) -> Result<Arc<dyn ArrayEngine>> {
+        if let Some(options) = own {
+            return Ok(VulkanArrays::new(&self.0, options.memory_limit));
+        }
+        let mut shared = lock(&self.0.arrays);
+        Ok(shared.as_ref().and_then(Weak::upgrade).unwrap_or_else(|| {
+            let made: Arc<dyn ArrayEngine> = VulkanArrays::new(&self.0, None);
+            *shared = Some(Arc::downgrade(&made));
+            made
+        }))
+    }
+}
 
 /// Locks a mutex and ignores poisoning: everything guarded here is valid between any two statements.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
