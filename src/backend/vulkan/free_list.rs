@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::raw::Buffer;
+use super::raw::{Buffer, Slice};
 
 /// Arrays of at least this size are dedicated allocations, which cost milliseconds in the driver: when they are dropped,
 /// they are retained for the next result of their size.
@@ -49,15 +49,15 @@ impl FreeList {
         Some(buffer)
     }
 
-    /// Takes exactly these buffers, or none if one of them is not free.
-    pub(super) fn take_these(&mut self, buffers: &[Arc<Buffer>]) -> bool {
+    /// Takes exactly the buffers of these slices, or none if one of them is not free.
+    pub(super) fn take_these<'a>(&mut self, slices: impl Iterator<Item = &'a Slice> + Clone) -> bool {
         let place = |list: &Self, buffer: &Arc<Buffer>| {
             list.buffers.get(&buffer.bytes)?.iter().position(|(free, _)| Arc::ptr_eq(free, buffer))
         };
-        if !buffers.iter().all(|buffer| place(self, buffer).is_some()) {
+        if !slices.clone().all(|slice| place(self, &slice.buffer).is_some()) {
             return false;
         }
-        for buffer in buffers {
+        for Slice { buffer, .. } in slices {
             if let Some(place) = place(self, buffer) {
                 self.buffers.entry(buffer.bytes).or_default().remove(place);
                 self.bytes -= buffer.bytes;
@@ -78,10 +78,5 @@ impl FreeList {
     /// Frees everything.
     pub(super) fn clear(&mut self) {
         *self = FreeList::default();
-    }
-
-    /// Whether the list is empty.
-    pub(super) fn is_empty(&self) -> bool {
-        self.buffers.is_empty()
     }
 }

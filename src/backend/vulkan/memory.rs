@@ -65,6 +65,11 @@ impl Arena {
         Slice { buffer: self.buffers[place.buffer].clone(), offset: place.offset, bytes: place.bytes }
     }
 
+    /// All regions, in order.
+    pub(super) fn slices(&self) -> impl Iterator<Item = Slice> {
+        (0..self.places.len()).map(|region| self.slice(region))
+    }
+
     /// Total bytes of all buffers.
     pub(super) fn bytes(&self) -> u64 {
         self.buffers.iter().map(|b| b.bytes).sum()

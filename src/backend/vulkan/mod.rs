@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! device.rs (instance, devices, choice) ── probe.rs (what drivers decide) ── raw/ (Vulkan itself)
-//! Plan ── kernels/ (over lowering.rs) ─▶ Vec<Dispatch> ── record.rs ─▶ barriers and grids ── program.rs, slot.rs ─▶
-//!         recorded command buffers, one submit and one wait a batch
-//! Plan, arrays ── arrays.rs ─▶ a list of dispatches, one submit when something is read ── replay.rs ─▶ kept for later runs
+//! Plan ── kernels/ (over lowering.rs) ─▶ Vec<Dispatch> ── prepared.rs ─▶ their pipelines and weights; bound to the memory of a
+//!         run, they are recorded (record.rs: barriers, and what fits one submission):
+//!     batch ── program.rs, slot.rs ─▶ once, in memory of its own; grids and counts are read from there; one submit, one wait
+//!     arrays ── arrays.rs ── work.rs ─▶ in a list, submitted when something is read ── replay.rs ─▶ kept for later runs
 //! Weights ── upload.rs ─▶ arenas (memory.rs)
 //! shaders/**/*.glsl ── build.rs ─▶ generated.rs (SPIR-V, bindings, typed push constants and constants)
 //! ```
@@ -41,8 +42,8 @@ mod side_by_side;
 mod slot;
 pub(crate) mod spirv;
 mod upload;
+mod work;
 
-pub use arrays::guard_bands;
 pub use capabilities::{Capabilities, DeviceType, Feature};
 pub(crate) use device::expect_prints;
 pub use device::{abandon, devices, in_use, shut_down, validated};
@@ -60,6 +61,7 @@ pub use profile::{Entry, Times, profile, times};
 pub(crate) use raw::spirv_tools;
 pub use raw::validation_messages;
 pub use registry::{builtin, select};
+pub use work::guard_bands;
 
 use super::{ArrayEngine, Backend, BackendKind, Choice, Program, ProgramOptions};
 use crate::Result;

@@ -15,7 +15,6 @@ use super::kernels::lower;
 use super::limits::{capacity, limits};
 use super::lock;
 use super::prepared::{Prepared, bound_weights};
-use super::record::Grids;
 use super::slot::{Shared, Slot};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader, copies};
 use crate::graph::{Plan, ValueId};
@@ -52,7 +51,6 @@ pub(super) fn prepare_dispatches(
 ) -> Result<Arc<dyn Program>> {
     let device = &opened.device;
     device.check("preparing a model")?;
-    let outputs = plan.output_buffers()?;
     // The driver needs part of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
     let weighs = |id: &ValueId| plan.graph.value(*id).bytes(Counts::default()) as u64;
@@ -62,12 +60,11 @@ pub(super) fn prepare_dispatches(
         return Err(Error::OutOfMemory { device: device.capabilities.name.clone(), bytes: needed, purpose });
     }
     let budget = Budget::new(memory);
-    let grids = Grids::new(&dispatches);
-    let prepared = Prepared::new(opened, &plan.graph, dispatches, weights, &budget)?;
+    let prepared = Prepared::new(opened, &plan, dispatches, weights, &budget)?;
     opened.pipelines.save(device);
     let left = memory.saturating_sub(prepared.weights.bytes());
     let limits = limits(&plan, &prepared.dispatches, &device.capabilities, left);
-    let shared = Shared { device: device.clone(), plan, prepared, outputs, grids, budget, limits };
+    let shared = Shared { device: device.clone(), plan, prepared, budget, limits };
     Ok(Arc::new(Arc::new(Slots { shared, pool: Mutex::default(), freed: Condvar::new() })))
 }
 
@@ -121,7 +118,7 @@ impl Slots {
         let graph = &self.shared.plan.graph;
         feed.check(graph.inputs.iter().map(|id| graph.value(*id)), graph.outputs.len())?;
         let capabilities = &self.shared.device.capabilities;
-        let groups = self.shared.grids.evaluate(feed.counts);
+        let groups = self.shared.prepared.groups(feed.counts);
         let too_many = groups.iter().any(|g| g.iter().zip(capabilities.workgroup_count).any(|(n, most)| *n > most));
         if feed.counts.tokens > self.shared.limits.longest_text || too_many {
             let what = format!("a batch of {} tokens and {} texts", feed.counts.tokens, feed.counts.texts);

@@ -1,12 +1,11 @@
-//! Turns dispatches into commands: where barriers are needed, and which grids the host evaluates per batch.
+//! The commands of a submission: where barriers are needed, and how much work fits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::kernel::{Access, Dispatch, Extent};
+use super::kernel::Access;
 use super::raw::{Command, Grid, Launch, Slice};
 use crate::backend::faults::{self, Fault};
-use crate::ops::Counts;
 
 /// A part of some memory: its first byte, its end, and whether it is written.
 type Part = (u64, u64, bool);
@@ -35,12 +34,24 @@ impl<K: Ord + Copy> Hazards<K> {
     }
 }
 
+/// A dispatch in the memory of a run.
+pub(super) struct Step {
+    pub(super) launch: Arc<Launch>,
+    pub(super) grid: Grid,
+    /// In the order of the variant's bindings.
+    pub(super) buffers: Vec<Slice>,
+    /// Its floating-point operations.
+    pub(super) flops: u64,
+}
+
 /// The commands of a submission, in order, with the barriers that they need.
 #[derive(Default)]
 pub(super) struct Commands {
     list: Vec<Command>,
     /// Number of dispatches.
     pub(super) dispatches: usize,
+    /// Their floating-point operations.
+    flops: u64,
     /// Whether copies were added since the last barrier.
     copied: bool,
     /// By the buffer's address.
@@ -59,14 +70,21 @@ impl Commands {
         self.copied = true;
     }
 
-    /// Appends a copy of what earlier commands wrote.
-    pub(super) fn copy_written(&mut self, from: Slice, to: Slice) {
-        self.list.push(Command::BeforeCopies);
-        self.copy(from, to);
+    /// Appends copies, each from the first slice to the second, of what earlier commands wrote.
+    pub(super) fn copy_written(&mut self, copies: impl IntoIterator<Item = (Slice, Slice)>) {
+        for (number, (from, to)) in copies.into_iter().enumerate() {
+            self.list.extend((number == 0).then_some(Command::BeforeCopies));
+            self.copy(from, to);
+        }
+    }
+
+    /// Whether there are dispatches, which together with this one would have more than `most` floating-point operations.
+    pub(super) fn full(&self, step: &Step, most: u64) -> bool {
+        self.flops > 0 && self.flops.saturating_add(step.flops) > most
     }
 
     /// Appends a dispatch.
-    pub(super) fn dispatch(&mut self, launch: &Arc<Launch>, grid: Grid, buffers: Vec<Slice>) {
+    pub(super) fn dispatch(&mut self, Step { launch, grid, buffers, flops }: Step) {
         if std::mem::take(&mut self.copied) {
             self.list.push(Command::AfterCopies);
         }
@@ -77,8 +95,9 @@ impl Commands {
         if self.hazards.add(uses) && !faults::strikes(Fault::Barrier) {
             self.list.push(Command::BetweenDispatches);
         }
-        self.list.push(Command::Dispatch { launch: launch.clone(), grid, buffers });
+        self.list.push(Command::Dispatch { launch, grid, buffers });
         self.dispatches += 1;
+        self.flops += flops;
     }
 
     /// Takes all of them, to be recorded.
@@ -86,73 +105,15 @@ impl Commands {
         let mut commands = vec![Command::Start];
         commands.append(&mut self.list);
         commands.extend(self.copied.then_some(Command::AfterCopies));
-        (self.dispatches, self.copied) = (0, false);
+        (self.dispatches, self.flops, self.copied) = (0, 0, false);
         self.hazards.0.clear();
         commands
-    }
-}
-
-/// The source of a dispatch's workgroup count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Groups {
-    /// The same in every batch.
-    Fixed([u32; 3]),
-    /// An index into [`Grids::table`].
-    Counted(usize),
-}
-
-/// The grids of a list of dispatches; those that depend on the batch are in a table, without duplicates.
-#[derive(Debug, Default)]
-pub(super) struct Grids {
-    /// One per dispatch.
-    pub(super) groups: Vec<Groups>,
-    /// Evaluated by the host for each batch.
-    pub(super) table: Vec<[Extent; 3]>,
-}
-
-impl Grids {
-    /// Separates the fixed grids from those that depend on the batch.
-    pub(super) fn new(dispatches: &[Dispatch]) -> Self {
-        let mut grids = Grids::default();
-        for dispatch in dispatches {
-            let groups = match dispatch.grid {
-                [Extent::Fixed(x), Extent::Fixed(y), Extent::Fixed(z)] => Groups::Fixed([x, y, z]),
-                grid => Groups::Counted(grids.table.iter().position(|g| *g == grid).unwrap_or_else(|| {
-                    grids.table.push(grid);
-                    grids.table.len() - 1
-                })),
-            };
-            grids.groups.push(groups);
-        }
-        grids
-    }
-
-    /// The table's workgroup counts for a batch.
-    pub(super) fn evaluate(&self, counts: Counts) -> Vec<[u32; 3]> {
-        self.table.iter().map(|grid| grid.map(|extent| extent.groups(counts))).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::vulkan::{Module, Variant};
-    use crate::ops::Dim;
-
-    static UNARY: Variant = Variant {
-        stored: crate::dtype::DType::F32,
-        name: "unary",
-        needs: &[],
-        spirv: Module::Words(&[]),
-        bindings: &[],
-        push_bytes: 0,
-        push: &[],
-        constants: &[],
-        local_size: [1; 3],
-        source: "",
-        defines: &[],
-        shared_bytes: 0,
-    };
 
     fn whole(memory: usize, writes: bool) -> (usize, Part) {
         (memory, (0, u64::MAX, writes))
@@ -179,19 +140,5 @@ mod tests {
         let list = [[whole(0, false), part(0, 256, true)], rest, [part(0, 4, false), whole(3, true)]];
         assert_eq!(barriers(&list), [false, false, true]);
         assert_eq!(barriers(&[[whole(0, false), part(0, 257, true)], rest]), [false, true]);
-    }
-
-    #[test]
-    fn equal_grids_share_a_place_and_follow_the_counts() {
-        let dispatch = |x| {
-            let (label, grid) = (String::new(), [x, Extent::Fixed(1), Extent::Fixed(1)]);
-            Dispatch { label, variant: &UNARY, constants: vec![], bindings: vec![], push: vec![], grid }
-        };
-        let tiles = Extent::Tiles { dim: Dim::Tokens, per: 4 };
-        let list = [tiles, tiles, Extent::Fixed(7)].map(dispatch);
-        let grids = Grids::new(&list);
-        assert_eq!(grids.groups, [Groups::Counted(0), Groups::Counted(0), Groups::Fixed([7, 1, 1])]);
-        assert_eq!(grids.evaluate(Counts::new(9, 2)), [[3, 1, 1]]);
-        assert_eq!(grids.evaluate(Counts::default()), [[0, 1, 1]]);
     }
 }

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::budget::Budget;
-use super::kernel::Resource;
 use super::limits::flops_per_submission;
 use super::memory::Arena;
-use super::prepared::Prepared;
+use super::prepared::{Bound, GROUPS, Prepared};
 use super::profile;
-use super::raw::{Buffer, Command, Device, Grid, Kind, Recording, Slice, Ticket, Timing};
-use super::record::{Commands, Grids, Groups};
+use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing};
+use super::record::Commands;
 use crate::Result;
 use crate::backend::{BatchLimits, Feed, Reader};
 use crate::dtype::DType;
@@ -26,9 +25,6 @@ pub(super) struct Shared {
     pub(super) device: Arc<Device>,
     pub(super) plan: Arc<Plan>,
     pub(super) prepared: Prepared,
-    /// Which buffers contain the outputs.
-    pub(super) outputs: Vec<usize>,
-    pub(super) grids: Grids,
     pub(super) budget: Arc<Budget>,
     pub(super) limits: BatchLimits,
 }
@@ -38,26 +34,16 @@ impl Shared {
         self.plan.graph.value(id).bytes(counts).next_multiple_of(4) as u64
     }
 
-    /// The number of submissions per batch: one, except for a text longer than the token budget.
-    fn submissions(&self, counts: Counts) -> usize {
-        if counts.tokens <= self.limits.tokens {
-            return 1;
-        }
-        let parts = self.plan.flops(counts).div_ceil(flops_per_submission(&self.device.capabilities));
-        (parts as usize).clamp(1, self.prepared.dispatches.len().max(1))
+    /// Whether a batch, a text longer than the token budget, may take several submissions.
+    fn long(&self, counts: Counts) -> bool {
+        counts.tokens > self.limits.tokens
     }
 }
-
-/// Regions of a slot's input arena: counts, then grids, then the graph's inputs.
-const COUNTS: usize = 0;
-const GRIDS: usize = 1;
-const INPUTS: usize = 2;
 
 /// The memory of one batch.
 pub(super) struct Slot {
     capacity: Counts,
-    inputs: Arena,
-    activations: Arena,
+    bound: Bound,
     /// The dispatches: several recordings where a full slot is too much work for one submission.
     parts: Vec<Recording>,
     /// How many parts of the batch in flight are submitted.
@@ -76,19 +62,23 @@ impl Slot {
     /// # Errors
     /// `OutOfMemory` or a device fault.
     pub(super) fn new(shared: &Shared, capacity: Counts) -> Result<Self> {
-        let device = &shared.device;
-        let inputs = shared.plan.graph.inputs.iter().map(|id| shared.shape_bytes(*id, capacity));
-        let sizes: Vec<u64> = [size_of_val(&capacity.words()) as u64, 12 * shared.grids.table.len() as u64]
-            .into_iter()
-            .chain(inputs)
-            .collect();
-        let inputs = Arena::new(device, Kind::Inputs, &sizes, &shared.budget)?;
-        let sizes: Vec<u64> = shared.plan.buffers.iter().map(|b| b.bytes(capacity) as u64).collect();
-        let activations = Arena::new(device, Kind::Activations, &sizes, &shared.budget)?;
+        let (device, plan) = (&shared.device, &shared.plan);
+        let arena = |kind, sizes: &[u64]| Arena::new(device, kind, sizes, &shared.budget);
+        let table = GROUPS * shared.prepared.groups(capacity).len() as u64;
+        let inputs = plan.graph.inputs.iter().map(|id| shared.shape_bytes(*id, capacity));
+        let sizes: Vec<u64> = [size_of_val(&capacity.words()) as u64, table].into_iter().chain(inputs).collect();
+        let given = arena(Kind::Inputs, &sizes)?;
+        let sizes: Vec<u64> = plan.buffers.iter().map(|b| b.bytes(capacity) as u64).collect();
+        let bound = Bound {
+            counts: given.slice(0),
+            groups: Some(given.slice(1)),
+            inputs: given.slices().skip(2).collect(),
+            states: Vec::new(),
+            buffers: arena(Kind::Activations, &sizes)?.slices().collect(),
+        };
         let mut slot = Slot {
             capacity,
-            inputs,
-            activations,
+            bound,
             parts: Vec::new(),
             submitted: 0,
             timing: Timing::Off,
@@ -108,33 +98,10 @@ impl Slot {
 
     fn record(&mut self, shared: &Shared) -> Result<()> {
         self.timing = profile::timing();
-        let parts = shared.submissions(self.capacity);
-        while self.parts.len() < parts {
-            self.parts.push(Recording::new(&shared.device)?);
-        }
-        // Layers are alike, so parts with equal numbers of dispatches take about equally long.
-        let length = shared.prepared.dispatches.len().div_ceil(parts).max(1);
-        let (inputs, buffers) = (shared.plan.graph.inputs.len(), shared.plan.buffers.len());
-        for (part, recording) in self.parts.iter_mut().enumerate() {
-            let mut commands = Commands::default();
-            for step in (part * length..shared.prepared.launches.len()).take(length) {
-                let grid = match shared.grids.groups[step] {
-                    Groups::Fixed(groups) => Grid::Direct(groups),
-                    Groups::Counted(place) => {
-                        let table = self.inputs.slice(GRIDS);
-                        Grid::Indirect(Slice { offset: table.offset + 12 * place as u64, bytes: 12, ..table })
-                    }
-                };
-                let buffers = shared.prepared.bind(step, |resource| match resource {
-                    Resource::Counts => Some(self.inputs.slice(COUNTS)),
-                    Resource::Input(place) if place < inputs => Some(self.inputs.slice(INPUTS + place)),
-                    Resource::Buffer(place) if place < buffers => Some(self.activations.slice(place)),
-                    _ => None,
-                });
-                commands.dispatch(&shared.prepared.launches[step], grid, buffers?);
-            }
-            recording.record(commands.take(), self.timing)?;
-        }
+        let most =
+            if shared.long(self.capacity) { flops_per_submission(&shared.device.capabilities) } else { u64::MAX };
+        let flops = shared.plan.flops(self.capacity);
+        self.parts = shared.prepared.record(&shared.device, &self.bound, (flops, most), self.timing)?;
         Ok(())
     }
 
@@ -150,11 +117,13 @@ impl Slot {
         if self.timing != profile::timing() {
             self.record(shared)?;
         }
-        let grids = shared.grids.evaluate(feed.counts);
-        let mut sent = self.write(COUNTS, bytemuck::bytes_of(&feed.counts.words()))?;
-        sent += self.write(GRIDS, bytemuck::cast_slice(grids.as_flattened()))?;
-        for (place, bytes) in feed.inputs.iter().enumerate() {
-            sent += self.write(INPUTS + place, bytes)?;
+        let (counts, groups) = (feed.counts.words(), shared.prepared.groups(feed.counts));
+        let mut sent = write(&self.bound.counts, bytemuck::bytes_of(&counts))?;
+        if let Some(table) = &self.bound.groups {
+            sent += write(table, bytemuck::cast_slice(groups.as_flattened()))?;
+        }
+        for (input, bytes) in self.bound.inputs.iter().zip(&feed.inputs) {
+            sent += write(input, bytes)?;
         }
         let wants = (feed.outputs.clone(), feed.counts);
         if self.recorded.as_ref() != Some(&wants) {
@@ -163,32 +132,22 @@ impl Slot {
             self.recorded = Some(wants);
         }
         self.submitted = 0;
-        self.submit(device, shared.submissions(feed.counts))?;
+        self.submit(device, shared.long(feed.counts))?;
         COUNTERS.bytes_up.fetch_add(sent, Relaxed);
         COUNTERS.batches_vulkan.fetch_add(1, Relaxed);
         COUNTERS.kiloflops_vulkan.fetch_add(shared.plan.flops(feed.counts).div_ceil(1000), Relaxed);
         Ok(())
     }
 
-    /// Submits the rest of the batch if it fits one submission, or else its next part.
-    fn submit(&mut self, device: &Device, submissions: usize) -> Result<()> {
+    /// Submits the next part of the batch, or the rest unless it is `long`.
+    fn submit(&mut self, device: &Device, long: bool) -> Result<()> {
         let all = self.parts.len();
-        let end = if submissions > 1 { self.submitted + 1 } else { all };
-        let mut recordings: Vec<&mut Recording> = self.parts[self.submitted..end].iter_mut().collect();
-        if end == all {
-            recordings.push(&mut self.read_back);
-        }
+        let end = if long { all.min(self.submitted + 1) } else { all };
+        let last = (end == all).then_some(&mut self.read_back);
+        let mut recordings: Vec<&mut Recording> = self.parts[self.submitted..end].iter_mut().chain(last).collect();
         self.ticket = device.submit(&mut recordings)?;
         self.submitted = end;
         Ok(())
-    }
-
-    fn write(&self, region: usize, bytes: &[u8]) -> Result<u64> {
-        if !bytes.is_empty() {
-            let slice = self.inputs.slice(region);
-            slice.buffer.map(slice.offset, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
-        }
-        Ok(bytes.len() as u64)
     }
 
     fn record_read_back(&mut self, shared: &Shared, outputs: &[usize], counts: Counts) -> Result<()> {
@@ -198,16 +157,17 @@ impl Slot {
             Some(buffer) => buffer,
             None => Buffer::new(&shared.device, Kind::Results, needed.next_power_of_two(), &shared.budget)?,
         };
-        let mut commands = vec![Command::BeforeCopies];
         let mut offset = 0;
-        for (place, bytes) in outputs.iter().zip(outputs.iter().map(bytes)).filter(|(_, bytes)| *bytes > 0) {
-            let from = Slice { bytes, ..self.activations.slice(shared.outputs[*place]) };
-            commands.push(Command::Copy { from, to: Slice { buffer: results.clone(), offset, bytes } });
-            offset += bytes;
-        }
-        commands.push(Command::AfterCopies);
+        let copy = |place: &usize| {
+            let from = Slice { bytes: bytes(place), ..self.bound.buffers[shared.prepared.outputs[*place]].clone() };
+            let to = Slice { offset, ..Slice::start(&results, from.bytes) };
+            offset += from.bytes;
+            (from, to)
+        };
+        let mut commands = Commands::default();
+        commands.copy_written(outputs.iter().map(copy).filter(|(from, _)| from.bytes > 0));
         self.results = Some(results);
-        self.read_back.record(commands, Timing::Off)
+        self.read_back.record(commands.take(), Timing::Off)
     }
 
     /// Waits for the batch in flight and passes its requested outputs to `reader`.
@@ -217,7 +177,7 @@ impl Slot {
     pub(super) fn finish(&mut self, shared: &Shared, reader: Reader<'_>) -> Result<()> {
         shared.device.wait(self.ticket)?;
         while self.submitted < self.parts.len() {
-            self.submit(&shared.device, self.parts.len())?;
+            self.submit(&shared.device, true)?;
             shared.device.wait(self.ticket)?;
         }
         if self.timing == Timing::On {
@@ -242,4 +202,12 @@ impl Slot {
         COUNTERS.bytes_down.fetch_add(start, Relaxed);
         Ok(())
     }
+}
+
+/// Writes the start of some memory; returns the number of bytes.
+fn write(to: &Slice, bytes: &[u8]) -> Result<u64> {
+    if !bytes.is_empty() {
+        to.buffer.map(to.offset, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
+    }
+    Ok(bytes.len() as u64)
 }

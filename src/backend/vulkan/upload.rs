@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::budget::Budget;
 use super::lock;
 use super::memory::Arena;
-use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing};
+use super::raw::{Buffer, Device, Kind, Recording, Slice, Timing};
 use super::record::Commands;
 use super::side_by_side;
 use crate::Result;
@@ -75,7 +75,6 @@ fn read(tensor: &TensorView<'_>, first: usize, dtype: DType, memory: &mut [u8]) 
 struct Segment {
     buffer: Arc<Buffer>,
     recording: Recording,
-    ticket: Ticket,
     filled: u64,
     copies: Commands,
 }
@@ -92,7 +91,6 @@ impl<'a> Ring<'a> {
             Ok(Segment {
                 buffer: Buffer::new(device, Kind::Staging, bytes, budget)?,
                 recording: Recording::new(device)?,
-                ticket: Ticket::default(),
                 filled: 0,
                 copies: Commands::default(),
             })
@@ -127,11 +125,11 @@ impl<'a> Ring<'a> {
         let segment = &mut self.segments[self.current];
         if !segment.copies.is_empty() {
             segment.recording.record(segment.copies.take(), Timing::Off)?;
-            segment.ticket = self.device.submit(&mut [&mut segment.recording])?;
+            self.device.submit(&mut [&mut segment.recording])?;
             segment.filled = 0;
         }
         self.current = (self.current + 1) % self.segments.len();
-        self.device.wait_unless_reached(self.segments[self.current].ticket)
+        self.device.wait_unless_reached(self.segments[self.current].recording.ticket())
     }
 
     fn finish(mut self) -> Result<()> {

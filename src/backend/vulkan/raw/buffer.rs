@@ -168,6 +168,12 @@ impl Slice {
         Slice { buffer: buffer.clone(), offset: 0, bytes }
     }
 
+    /// All of a buffer.
+    #[inline]
+    pub fn whole(buffer: Arc<Buffer>) -> Self {
+        Slice { offset: 0, bytes: buffer.bytes, buffer }
+    }
+
     /// Whether the slice lies in its buffer.
     pub(super) fn fits(&self) -> bool {
         self.bytes > 0 && self.offset.checked_add(self.bytes).is_some_and(|end| end <= self.buffer.bytes)

@@ -1,0 +1,267 @@
+//! The work of an engine for arrays: what waits to be submitted, what is in flight, and the memory of both.
+//!
+//! A call appends its dispatches to a list; the list is recorded and submitted when something is read, or when it is
+//! long or expensive enough. Arrays never change once made, except for unshared states, so only what a list itself
+//! writes can be a hazard in it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use super::budget::Budget;
+use super::device::Opened;
+use super::free_list::{FreeList, Held};
+use super::limits::flops_per_list;
+use super::prepared::Ready;
+use super::profile;
+use super::raw::{Buffer, Kind, Recording, Slice, Ticket};
+use super::record::{Commands, Step};
+use super::replay::Replay;
+use crate::ops::Counts;
+use crate::{Error, Result};
+
+/// Number of dispatches at which a list is submitted, so that the device starts early. Fewer while the device is idle,
+/// so that little remains when the host waits.
+const LONG: usize = 256;
+const SHORT: usize = 64;
+/// Most lists in flight at once.
+const MOST_RECORDINGS: usize = 8;
+/// Most packed-batch sizes whose counts are cached on the device.
+const MOST_COUNTS: usize = 64;
+/// At most this fraction (1/8) of the device's memory is retained for later results.
+const KEPT: u64 = 8;
+/// Bytes of staging memory at which a list is submitted.
+const MUCH_STAGING: u64 = 256 << 20;
+
+/// Length in bytes of the guard band behind a result, which must stay unchanged while guard bands are on.
+pub(super) const GUARD: u64 = 256;
+const MARK: u8 = 0xA7;
+
+static GUARDED: AtomicBool = AtomicBool::new(false);
+
+/// Turns guard bands on or off: marked bytes behind every result, checked when it is read. For tests.
+pub fn guard_bands(on: bool) {
+    GUARDED.store(on, Relaxed);
+}
+
+pub(super) fn guarded() -> bool {
+    GUARDED.load(Relaxed)
+}
+
+/// Whether the bytes of a guard band are unchanged.
+pub(super) fn unchanged(band: &mut [u8]) -> bool {
+    band.iter().all(|byte| *byte == MARK)
+}
+
+pub(super) struct Work {
+    pub(super) opened: Arc<Opened>,
+    pub(super) budget: Arc<Budget>,
+    pub(super) commands: Commands,
+    staged: u64,
+    /// In flight, oldest first.
+    pub(super) running: VecDeque<Recording>,
+    /// Finished and cleared, ready for reuse.
+    rested: Vec<Recording>,
+    pub(super) last: Ticket,
+    counts: HashMap<Counts, Slice>,
+    /// Bound in place of operands without elements.
+    nothing: Option<Slice>,
+    pub(super) free: FreeList,
+    /// The commands of the plans that ran last.
+    pub(super) replays: Vec<Replay>,
+    /// What comes before the commands, and then commands to be submitted again.
+    pub(super) waiting: Option<(Option<Recording>, Replay)>,
+}
+
+impl Work {
+    /// No work yet, on at most `memory_limit` bytes of device memory, if there is a limit.
+    pub(super) fn new(opened: &Arc<Opened>, memory_limit: Option<u64>) -> Self {
+        let memory = memory_limit.unwrap_or(u64::MAX).min(opened.device.capabilities.memory / 16 * 15);
+        let (commands, staged, running, rested, last, counts, nothing, free, replays, waiting) = Default::default();
+        let (opened, budget) = (opened.clone(), Budget::new(memory));
+        Work { opened, budget, commands, staged, running, rested, last, counts, nothing, free, replays, waiting }
+    }
+
+    /// Frees what finished recordings kept alive, after reading their times, and those buffers of dropped arrays that
+    /// no command uses any more.
+    pub(super) fn release_finished(&mut self) -> Result<()> {
+        let before = self.rested.len();
+        // They finish in order, so the first unfinished one ends the search.
+        while let Some(oldest) = self.running.front_mut()
+            && oldest.finished()?
+        {
+            profile::add(&oldest.times()?);
+            oldest.release()?;
+            self.rested.extend(self.running.pop_front());
+        }
+        if self.rested.len() > before {
+            self.free.free_unused();
+        }
+        Ok(())
+    }
+
+    /// Retains a buffer that is not read again for later results.
+    pub(super) fn keep(&mut self, buffer: Arc<Buffer>, held: Held) {
+        self.free.keep(buffer, held, self.opened.device.capabilities.memory / KEPT);
+    }
+
+    /// Allocates a buffer. When memory is short, waits for all work and frees unneeded buffers first.
+    pub(super) fn buffer(&mut self, kind: Kind, bytes: u64) -> Result<Arc<Buffer>> {
+        let bytes = bytes.next_multiple_of(16);
+        match Buffer::new(&self.opened.device, kind, bytes, &self.budget) {
+            Err(Error::OutOfMemory { .. }) => {
+                self.finish()?;
+                self.replays.clear();
+                self.free.clear();
+                Buffer::new(&self.opened.device, kind, bytes, &self.budget)
+            }
+            made => made,
+        }
+    }
+
+    /// Memory for a dispatch's result.
+    pub(super) fn result(&mut self, bytes: u64) -> Result<Slice> {
+        let bytes = bytes.max(4).next_multiple_of(16);
+        let buffer = match self.free.take(bytes).filter(|_| !guarded()) {
+            Some(buffer) => buffer,
+            None => self.buffer(Kind::Arrays, bytes)?,
+        };
+        Ok(Slice::whole(buffer))
+    }
+
+    /// Memory for a dispatch's result, with a guard band behind it.
+    fn guarded_result(&mut self, bytes: u64) -> Result<Slice> {
+        let (result, marks) = (self.result(bytes + GUARD)?, self.buffer(Kind::Staging, GUARD)?);
+        marks.map(0, GUARD, |memory| memory.fill(MARK))?;
+        self.commands.copy(Slice::whole(marks), Slice { offset: bytes, bytes: GUARD, ..result.clone() });
+        Ok(result)
+    }
+
+    /// A new buffer with these bytes.
+    pub(super) fn upload(&mut self, bytes: &[u8]) -> Result<Arc<Buffer>> {
+        let words = bytes.len().next_multiple_of(4) as u64;
+        let (buffer, staging) = (self.buffer(Kind::Arrays, words)?, self.buffer(Kind::Staging, words)?);
+        staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
+        self.commands.copy(Slice::start(&staging, words), Slice::start(&buffer, words));
+        self.staged += words;
+        if self.staged > MUCH_STAGING {
+            self.submit()?;
+        }
+        Ok(buffer)
+    }
+
+    /// A copy of a buffer.
+    pub(super) fn copy(&mut self, from: Slice) -> Result<Arc<Buffer>> {
+        let copy = self.buffer(Kind::Arrays, from.bytes)?;
+        self.commands.copy_written([(from, Slice::whole(copy.clone()))]);
+        Ok(copy)
+    }
+
+    /// The memory of a batch's counts.
+    pub(super) fn counts(&mut self, counts: Counts) -> Result<Slice> {
+        if let Some(known) = self.counts.get(&counts) {
+            return Ok(known.clone());
+        }
+        if self.counts.len() >= MOST_COUNTS {
+            self.counts.clear();
+        }
+        let words = counts.words();
+        let bytes = bytemuck::bytes_of(&words);
+        let buffer = self.buffer(Kind::Inputs, bytes.len() as u64)?;
+        buffer.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
+        Ok(self.counts.entry(counts).or_insert(Slice::whole(buffer)).clone())
+    }
+
+    /// The memory of an operand without elements: a few bytes, which no kernel uses.
+    pub(super) fn nothing(&mut self) -> Result<Slice> {
+        let nothing = match self.nothing.take() {
+            Some(nothing) => nothing,
+            None => Slice::whole(self.buffer(Kind::Arrays, 16)?),
+        };
+        Ok(self.nothing.insert(nothing).clone())
+    }
+
+    /// Appends a dispatch. The list is submitted first if together they would be too expensive.
+    fn dispatch(&mut self, step: Step) -> Result<()> {
+        if self.commands.full(&step, flops_per_list(&self.opened.device.capabilities)) {
+            self.submit()?;
+        }
+        self.commands.dispatch(step);
+        Ok(())
+    }
+
+    /// Appends the dispatches of a plan and returns its buffers; with `guarded` its outputs have guard bands.
+    fn append(&mut self, ready: &Ready, inputs: Vec<Slice>, states: Vec<Slice>, guarded: bool) -> Result<Vec<Slice>> {
+        let mut buffers = Vec::with_capacity(ready.sizes.len());
+        for (place, bytes) in ready.sizes.iter().enumerate() {
+            let guarded = guarded && ready.prepared.outputs.contains(&place);
+            buffers.push(if guarded { self.guarded_result(*bytes)? } else { self.result(*bytes)? });
+        }
+        let bound = ready.bound(inputs, states, buffers);
+        ready.prepared.steps(&bound, ready.flops).try_for_each(|step| self.dispatch(step?))?;
+        Ok(bound.buffers)
+    }
+
+    /// Runs a plan: adds what was recorded for it in an earlier run, or its dispatches; returns its buffers.
+    pub(super) fn run(
+        &mut self,
+        ready: &Ready,
+        inputs: Vec<Slice>,
+        states: Vec<Slice>,
+        guarded: bool,
+    ) -> Result<Vec<Slice>> {
+        let replayed = if guarded { None } else { self.replayed(ready, &inputs, &states)? };
+        let buffers = match replayed {
+            Some(buffers) => buffers,
+            None => self.append(ready, inputs, states, guarded)?,
+        };
+        self.submit_long()?;
+        Ok(buffers)
+    }
+
+    /// Runs a single dispatch.
+    pub(super) fn run_one(&mut self, step: Step) -> Result<()> {
+        self.dispatch(step)?;
+        self.submit_long()
+    }
+
+    /// Submits the list if it is long, or long enough for an idle device.
+    fn submit_long(&mut self) -> Result<()> {
+        if self.commands.dispatches >= LONG || (self.commands.dispatches >= SHORT && self.idle()?) {
+            return self.submit();
+        }
+        Ok(())
+    }
+
+    /// Whether all submitted work is done.
+    fn idle(&mut self) -> Result<bool> {
+        self.release_finished()?;
+        Ok(self.running.is_empty())
+    }
+
+    /// The pending work, recorded.
+    pub(super) fn recorded(&mut self) -> Result<Option<Recording>> {
+        if self.commands.is_empty() {
+            return Ok(None);
+        }
+        let commands = self.commands.take();
+        self.staged = 0;
+        self.release_finished()?;
+        let earlier = match self.rested.pop() {
+            None if self.running.len() >= MOST_RECORDINGS => self.running.pop_front(),
+            rested => rested,
+        };
+        let mut recording = earlier.map_or_else(|| Recording::new(&self.opened.device), Ok)?;
+        recording.record(commands, profile::timing())?;
+        Ok(Some(recording))
+    }
+
+    /// Submits all work and waits for it.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.submit()?;
+        self.opened.device.wait(self.last)?;
+        self.release_finished()?;
+        self.opened.pipelines.save(&self.opened.device);
+        Ok(())
+    }
+}
