@@ -1,12 +1,10 @@
-//! A plan on a device: its weights, its pipelines, and the slots in which batches run.
+//! A plan on a device: its weights, its pipelines, and a ring of slots in which batches run.
 //!
-//! A batch takes a free slot, or creates one while there are fewer than `in_flight`, or finishes the oldest batch on
-//! its owner's behalf and reuses its slot. So a caller waits only for the device, never for another caller, and callers
-//! with several batches in flight cannot deadlock each other.
+//! A batch takes an idle place of the ring, or else that of the oldest batch, which it finishes on its owner's behalf.
+//! So a caller waits only for the device, and callers with several batches in flight cannot deadlock each other.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::budget::Budget;
 use super::device::Opened;
@@ -64,34 +62,66 @@ pub(super) fn prepare_dispatches(
     opened.pipelines.save(device);
     let left = memory.saturating_sub(prepared.weights.bytes());
     let limits = limits(&plan, &prepared.dispatches, &device.capabilities, left);
+    let places = (0..limits.in_flight.max(1)).map(|_| Place::default()).collect();
     let shared = Shared { device: device.clone(), plan, prepared, budget, limits };
-    Ok(Arc::new(Arc::new(Slots { shared, pool: Mutex::default(), freed: Condvar::new() })))
+    Ok(Arc::new(Arc::new(Ring { shared, places, started: AtomicU64::new(0) })))
 }
 
-struct Slots {
+struct Ring {
     shared: Shared,
-    pool: Mutex<Pool>,
-    freed: Condvar,
+    /// As many as there may be batches in flight.
+    places: Vec<Place>,
+    /// Number of batches.
+    started: AtomicU64,
+}
+
+/// A place of the ring.
+#[derive(Default)]
+struct Place {
+    /// The number of its last batch.
+    batch: AtomicU64,
+    held: Mutex<Held>,
 }
 
 #[derive(Default)]
-struct Pool {
-    free: Vec<Slot>,
-    /// Batches in flight, oldest first.
-    busy: VecDeque<Arc<Job>>,
-    /// Existing slots, free or in use.
-    slots: usize,
+struct Held {
+    /// Created by the first batch, and again after a failure.
+    slot: Option<Slot>,
+    /// Receives the results of the batch in flight, if there is one and another batch needs the slot.
+    owner: Option<Arc<Results>>,
 }
 
-type Job = Mutex<State>;
+type Results = Mutex<Option<Result<Vec<Vec<f32>>>>>;
 
-enum State {
-    Running(Box<Slot>),
-    Done(Result<Vec<Vec<f32>>>),
-    Taken,
+impl Place {
+    /// What it holds, if no caller is at work on it and this is so.
+    fn free(&self, so: impl Fn(&Held) -> bool) -> Option<MutexGuard<'_, Held>> {
+        self.held.try_lock().ok().filter(|held| so(held))
+    }
 }
 
-impl Program for Arc<Slots> {
+impl Held {
+    /// Finishes the batch in flight; a slot that fails is dropped.
+    fn finish(&mut self, shared: &Shared, reader: Reader<'_>) -> Result<()> {
+        self.owner = None;
+        let finished = self.slot.as_mut().map_or(Ok(()), |slot| slot.finish(shared, reader));
+        finished.inspect_err(|_| self.slot = None)
+    }
+
+    /// Finishes the batch in flight, if there is one, on its owner's behalf.
+    fn settle(&mut self, shared: &Shared) {
+        if let Some(owner) = self.owner.take() {
+            let results = copies(|reader| self.finish(shared, reader));
+            *lock(&owner) = Some(results);
+        }
+    }
+
+    fn is_of(&self, results: &Arc<Results>) -> bool {
+        self.owner.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, results))
+    }
+}
+
+impl Program for Arc<Ring> {
     fn limits(&self) -> BatchLimits {
         self.shared.limits
     }
@@ -99,20 +129,18 @@ impl Program for Arc<Slots> {
     fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
         self.shared.device.check("a batch")?;
         self.check(feed)?;
-        let slot = self.acquire()?;
-        let started = self.make_room(slot, feed).and_then(|mut slot| {
-            slot.start(&self.shared, feed)?;
-            Ok(slot)
-        });
-        let slot = started.inspect_err(|_| self.retire())?;
-        let job = Arc::new(Job::new(State::Running(Box::new(slot))));
-        lock(&self.pool).busy.push_back(job.clone());
-        self.freed.notify_one();
-        Ok(Box::new(Batch { slots: self.clone(), job }))
+        let (place, mut held) = self.acquire();
+        held.settle(&self.shared);
+        let results = Arc::<Results>::default();
+        let started = self.make_room(&mut held, feed).and_then(|slot| slot.start(&self.shared, feed));
+        started.inspect_err(|_| held.slot = None)?;
+        held.owner = Some(results.clone());
+        self.places[place].batch.store(self.started.fetch_add(1, Relaxed), Relaxed);
+        Ok(Box::new(Batch { ring: self.clone(), place, results }))
     }
 }
 
-impl Slots {
+impl Ring {
     /// Checks that the feed fits the plan and the device.
     fn check(&self, feed: &Feed<'_>) -> Result<()> {
         let graph = &self.shared.plan.graph;
@@ -128,142 +156,82 @@ impl Slots {
         Ok(())
     }
 
-    /// Returns a slot, or `None` when a new one may be created.
-    fn acquire(&self) -> Result<Option<Slot>> {
-        loop {
-            self.shared.device.check("a batch")?;
-            let oldest = {
-                let mut pool = lock(&self.pool);
-                if let Some(slot) = pool.free.pop() {
-                    return Ok(Some(slot));
-                }
-                if pool.slots < self.shared.limits.in_flight {
-                    pool.slots += 1;
-                    return Ok(None);
-                }
-                match pool.busy.pop_front() {
-                    Some(job) => job,
-                    None => {
-                        // Every slot is being filled or read by another thread.
-                        let time = Duration::from_millis(20);
-                        drop(self.freed.wait_timeout(pool, time).unwrap_or_else(PoisonError::into_inner));
-                        continue;
-                    }
-                }
-            };
-            if let Some(slot) = self.finish(&oldest) {
-                return Ok(Some(slot));
-            }
-        }
+    /// An idle place, or that of the oldest batch.
+    fn acquire<'a>(&'a self) -> (usize, MutexGuard<'a, Held>) {
+        let idle = |(number, place): (_, &'a Place)| Some((number, place.free(|held| held.owner.is_none())?));
+        let idle = self.places.iter().enumerate().find_map(idle);
+        idle.unwrap_or_else(|| {
+            let oldest = (0..self.places.len()).min_by_key(|number| self.places[*number].batch.load(Relaxed));
+            let number = oldest.unwrap_or(0);
+            (number, lock(&self.places[number].held))
+        })
     }
 
-    /// Finishes a batch on its owner's behalf and returns its slot; `None` when the owner was faster, or the batch
-    /// failed.
-    fn finish(&self, job: &Job) -> Option<Slot> {
-        let mut state = lock(job);
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Running(mut slot) => {
-                let result = copies(|reader| slot.finish(&self.shared, reader));
-                let failed = result.is_err();
-                *state = State::Done(result);
-                if !failed {
-                    return Some(*slot);
+    /// Returns the place's slot if the batch fits, or a larger one instead.
+    fn make_room<'a>(&self, held: &'a mut Held, feed: &Feed<'_>) -> Result<&'a mut Slot> {
+        // Freed before the larger one is allocated.
+        let slot = match held.slot.take().filter(|slot| slot.holds(feed.counts)) {
+            Some(slot) => slot,
+            None => loop {
+                match Slot::new(&self.shared, capacity(feed.counts, self.shared.limits)) {
+                    Err(Error::OutOfMemory { .. }) if self.give_up_a_slot() => {}
+                    made => break made?,
                 }
-                self.retire();
-            }
-            other => *state = other,
-        }
-        None
+            },
+        };
+        Ok(held.slot.insert(slot))
     }
 
-    /// Returns the slot if the batch fits, or a larger one instead.
-    fn make_room(&self, slot: Option<Slot>, feed: &Feed<'_>) -> Result<Slot> {
-        if let Some(slot) = slot {
-            if slot.holds(feed.counts) {
-                return Ok(slot);
-            }
-            // Freed before the larger one is allocated.
-            drop(slot);
-        }
-        let capacity = capacity(feed.counts, self.shared.limits);
-        loop {
-            match Slot::new(&self.shared, capacity) {
-                Err(Error::OutOfMemory { .. }) if self.give_up_a_slot() => {}
-                made => return made,
-            }
-        }
-    }
-
-    /// Frees the memory of an idle slot, or else of the oldest batch's. Returns `false` when there is none.
+    /// Frees the memory of an idle slot, or else of a batch that no caller is reading. Returns `false` when there is none.
     fn give_up_a_slot(&self) -> bool {
-        let idle = lock(&self.pool).free.pop();
-        let oldest = idle.is_none().then(|| lock(&self.pool).busy.pop_front()).flatten();
-        let found = idle.is_some() || oldest.is_some();
-        if let Some(slot) = idle.or_else(|| self.finish(&*oldest?)) {
-            drop(slot);
-            self.retire();
-        }
-        found
-    }
-
-    /// Subtracts a released slot from the count.
-    fn retire(&self) {
-        lock(&self.pool).slots -= 1;
-        self.freed.notify_all();
-    }
-
-    fn release(&self, slot: Slot) {
-        lock(&self.pool).free.push(slot);
-        self.freed.notify_one();
-    }
-
-    fn forget(&self, job: &Arc<Job>) {
-        lock(&self.pool).busy.retain(|other| !Arc::ptr_eq(other, job));
+        let others = self.places.iter().filter_map(|place| Some((place.free(|held| held.slot.is_some())?, place)));
+        let mut others: Vec<_> = others.collect();
+        others.sort_by_key(|(held, place)| (held.owner.is_some(), place.batch.load(Relaxed)));
+        others.first_mut().is_some_and(|(held, _)| {
+            held.settle(&self.shared);
+            held.slot = None;
+            true
+        })
     }
 }
 
 struct Batch {
-    slots: Arc<Slots>,
-    job: Arc<Job>,
+    ring: Arc<Ring>,
+    place: usize,
+    results: Arc<Results>,
 }
 
 impl Pending for Batch {
     fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()> {
-        let shared = &self.slots.shared;
+        let Ring { shared, places, .. } = &*self.ring;
         if shared.device.forked() {
             shared.device.check("a batch")?;
         }
-        let mut state = lock(&self.job);
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Running(mut slot) => {
-                let result = slot.finish(shared, reader);
-                drop(state);
-                self.slots.forget(&self.job);
-                match result {
-                    Ok(()) => self.slots.release(*slot),
-                    Err(_) => self.slots.retire(),
+        let settled = || lock(&self.results).take();
+        let outputs = match settled() {
+            None => {
+                let held = &mut *lock(&places[self.place].held);
+                if held.is_of(&self.results) {
+                    return held.finish(shared, reader);
                 }
-                result
+                settled()
             }
-            State::Done(outputs) => {
-                outputs?.iter().enumerate().try_for_each(|(place, elements)| reader(place, elements))
-            }
-            State::Taken => Err(Error::Unusable("the batch was waited for already".into())),
-        }
+            outputs => outputs,
+        };
+        let missing = || Err(Error::Unusable("the batch was waited for already".into()));
+        outputs.unwrap_or_else(missing)?.iter().enumerate().try_for_each(|(place, elements)| reader(place, elements))
     }
 }
 
 impl Drop for Batch {
     /// A dropped batch returns its slot without waiting; the next user of the slot waits.
     fn drop(&mut self) {
-        if self.slots.shared.device.forked() {
-            // The locks may be held by a thread that does not exist in this process.
-            return;
-        }
-        let state = std::mem::replace(&mut *lock(&self.job), State::Taken);
-        if let State::Running(slot) = state {
-            self.slots.forget(&self.job);
-            self.slots.release(*slot);
+        // After a fork, the locks may be held by a thread that does not exist in this process.
+        if !self.ring.shared.device.forked()
+            && let Ok(mut held) = self.ring.places[self.place].held.try_lock()
+            && held.is_of(&self.results)
+        {
+            held.owner = None;
         }
     }
 }
