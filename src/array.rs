@@ -10,6 +10,7 @@ mod calls;
 #[cfg(feature = "vulkan")]
 mod dispatch;
 mod program;
+mod ready;
 mod steps;
 
 use std::collections::HashMap;
@@ -146,20 +147,9 @@ impl Engine {
                 dtype.name()
             )));
         }
-        let mut falls = false;
-        let bounds = (dtype.is_index() && elements > 0).then(|| {
-            let numbers = bytes.chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
-            let numbers = numbers.map(|b| match dtype {
-                DType::U32 => u32::from_le_bytes(b).into(),
-                _ => i32::from_le_bytes(b).into(),
-            });
-            numbers.fold((i64::MAX, i64::MIN), |(least, most), n: i64| {
-                falls |= n < most;
-                (least.min(n), most.max(n))
-            })
-        });
         let memory = if elements == 0 { Memory::empty() } else { self.backend.upload(bytes)? };
-        Ok(Array { engine: self.clone(), memory, shape: shape.to_vec(), dtype, bounds, falls })
+        let integers = ready::Integers::of(dtype, bytes);
+        Ok(Array { engine: self.clone(), memory, shape: shape.to_vec(), dtype, integers })
     }
 
     /// Runs an op and returns its result.
@@ -239,14 +229,12 @@ pub struct Array {
     memory: Memory,
     shape: Vec<usize>,
     dtype: DType,
-    bounds: Option<(i64, i64)>,
-    /// Whether an integer is less than its predecessor.
-    falls: bool,
+    integers: Option<ready::Integers>,
 }
 
 impl Array {
     fn computed(engine: &Arc<Engine>, memory: Memory, shape: Vec<usize>, dtype: DType) -> Array {
-        Array { engine: engine.clone(), memory, shape, dtype, bounds: None, falls: false }
+        Array { engine: engine.clone(), memory, shape, dtype, integers: None }
     }
 
     /// Axes, slowest first.
@@ -271,7 +259,7 @@ impl Array {
 
     /// The least and the largest element of a non-empty int32 or uint32 array.
     pub fn bounds(&self) -> Option<(i64, i64)> {
-        self.bounds
+        self.integers.map(|integers| integers.bounds)
     }
 
     /// The same elements in another shape; the memory is shared.

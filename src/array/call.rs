@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::calls::{Call, Hashed};
+use super::ready::{Read, Ready};
 use super::{Array, Engine};
-use crate::backend::{Memory, Narrow};
+use crate::backend::Narrow;
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, ValueId};
@@ -17,16 +18,7 @@ pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Hashed, operand
     let shaders = engine.shaders();
     let fusion = Fusion { architecture, shaders: &shaders, ..Fusion::default() };
     let call = engine.calls.get(&fusion, op, operands, || prepare(engine, &fusion, op.op(), operands))?;
-    check_values(op.op(), operands)?;
-    let memories = match &call.prepared {
-        None => vec![Memory::empty(); call.results.len()],
-        Some(prepared) => {
-            let inputs: Vec<&Memory> = operands.iter().map(|a| &a.memory).collect();
-            engine.backend.run(prepared, &inputs, &mut [])?
-        }
-    };
-    let results = memories.into_iter().zip(&call.results);
-    Ok(results.map(|(memory, (shape, dtype))| Array::computed(engine, memory, shape.clone(), *dtype)).collect())
+    call.ready.run(engine, operands, &mut [])
 }
 
 /// How float16 operands are passed to the op.
@@ -40,31 +32,36 @@ enum Halves {
 
 /// Prepares the call in 16 bits if the device has a kernel for these operands, else in float32.
 fn prepare(engine: &Engine, fusion: &Fusion<'_>, op: &Op, operands: &[&Array]) -> Result<Call> {
-    let mut call = Call::new(fusion.architecture, op, operands);
     op.check_number(operands.len())?;
-    let mut ready = |halves: Halves| -> Result<()> {
-        let (graph, counts) = graph(&mut call, op, operands, halves)?;
+    let ready = |halves: Halves| -> Result<Ready> {
+        let mut ready = Ready { reads: reads(op, operands), ..Ready::default() };
+        let (graph, counts) = graph(&mut ready.outputs, op, operands, halves)?;
         let mut empty = true;
-        for (shape, _) in &call.results {
+        for (shape, _) in &ready.outputs {
             empty &= super::elements(shape)? == 0;
         }
         if !empty {
-            call.prepared = Some(engine.backend.prepare(Plan::with(graph, fusion), counts, Narrow::OnMatrixCores)?);
+            ready.prepared = Some(engine.backend.prepare(Plan::with(graph, fusion), counts, Narrow::OnMatrixCores)?);
         }
-        Ok(())
+        Ok(ready)
     };
     let first_is_half = operands[0].dtype == DType::F16 && op.operand(0).narrow;
     let converts = op.operand(0).role == Role::Any;
     let kept = converts || first_is_half && operands.iter().all(|x| x.elements() > 0);
-    match ready(if kept { Halves::Kept } else { Halves::Widened }) {
+    let ready = match ready(if kept { Halves::Kept } else { Halves::Widened }) {
         Err(Error::Unsupported { .. }) if kept && !converts => ready(Halves::Widened)?,
         made => made?,
-    }
-    Ok(call)
+    };
+    Ok(Call::new(fusion.architecture, op, operands, ready))
 }
 
-/// The graph of the op, with casts around it for widened operands; records the results' shapes and types in `call`.
-fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Result<(Graph, Counts)> {
+/// The graph of the op, with casts around it for widened operands; appends the results' shapes and types to `outputs`.
+fn graph(
+    outputs: &mut Vec<(Vec<usize>, DType)>,
+    op: &Op,
+    operands: &[&Array],
+    halves: Halves,
+) -> Result<(Graph, Counts)> {
     let mut counted = Counted::default();
     let mut graph = Graph::new();
     let mut values = Vec::with_capacity(operands.len());
@@ -73,7 +70,13 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
         operand.check_type(op.name(), array.dtype)?;
         let shape = counted.shape(operand, &array.shape);
         let kept = halves == Halves::Kept && operand.narrow;
-        values.push(given(&mut graph, operand.name, shape, array, array.dtype == DType::F16 && !kept)?);
+        values.push(given(
+            &mut graph,
+            operand.name,
+            (shape, counted.counts()),
+            array,
+            array.dtype == DType::F16 && !kept,
+        )?);
     }
     let counts = counted.counts();
     let shapes = graph.shapes(&values);
@@ -90,16 +93,15 @@ fn graph(call: &mut Call, op: &Op, operands: &[&Array], halves: Halves) -> Resul
         ));
     }
     let half = made == DType::F16;
-    call.results.clear();
     for (mut id, result) in graph.apply_inferred(op.name(), op.clone(), &values, results)?.into_iter().zip(op.results())
     {
         let shape = graph.value(id).shape.sizes(counts);
         let dtype = result.stored.unwrap_or(if half { DType::F16 } else { DType::F32 });
         if dtype == DType::F16 && graph.value(id).dtype != DType::F16 {
-            graph.values[id.0].shape = Shape::fixed(&shape);
+            graph.retype(id, Shape::fixed(&shape), counts)?;
             id = graph.node("to float16", Cast { to: DType::F16 }, &[id])?;
         }
-        call.results.push((shape, dtype));
+        outputs.push((shape, dtype));
         graph.outputs.push(id);
     }
     Ok((graph, counts))
@@ -143,14 +145,20 @@ pub(super) fn shapes(op: &Op, operands: &[&Array]) -> (Vec<Shape>, Counts) {
 }
 
 /// An input, followed by a cast to float32 if `widen`.
-fn given(graph: &mut Graph, name: &str, shape: Shape, operand: &Array, widen: bool) -> Result<ValueId> {
+fn given(
+    graph: &mut Graph,
+    name: &str,
+    (shape, counts): (Shape, Counts),
+    operand: &Array,
+    widen: bool,
+) -> Result<ValueId> {
     if !widen {
         return Ok(graph.input(name, shape, operand.dtype));
     }
     // A cast works on elements, so its input has fixed axes however the op counts them.
     let value = graph.input(name, Shape::fixed(&operand.shape), operand.dtype);
     let cast = graph.node("to float32", Cast { to: DType::F32 }, &[value])?;
-    graph.values[cast.0].shape = shape;
+    graph.retype(cast, shape, counts)?;
     Ok(cast)
 }
 
@@ -170,13 +178,9 @@ pub(crate) fn op_graph(op: &Op, operands: &[(DType, Vec<usize>)]) -> Result<(Gra
     Ok((graph, counted.counts()))
 }
 
-/// Checks that ids are inside their tables and that offsets never decrease.
-fn check_values(op: &Op, operands: &[&Array]) -> Result<()> {
-    for (place, array) in operands.iter().enumerate() {
-        let Some(bounds) = array.bounds else { continue };
-        let shape_of = |name: &str| Some(Shape::fixed(&operands.get(op.place_of(name, place)?)?.shape));
-        op.operand(place).check_whole(op.name(), bounds, shape_of)?;
-        op.operand(place).check_values(op.name(), bounds, array.falls, shape_of)?;
-    }
-    Ok(())
+/// The operands that hold integers; offsets must cover all rows where the op needs it.
+fn reads(op: &Op, operands: &[&Array]) -> Vec<Read> {
+    let shapes: Vec<Shape> = operands.iter().map(|array| Shape::fixed(&array.shape)).collect();
+    let integers = (0..operands.len()).filter(|place| op.operand(*place).is_integer());
+    integers.map(|place| Read { input: place, op: op.clone(), place, shapes: shapes.clone(), whole: true }).collect()
 }

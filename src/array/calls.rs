@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Array;
-use crate::backend::Prepared;
+use super::ready::Ready;
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::shaders::Registry;
@@ -54,20 +54,16 @@ pub(super) struct Call {
     op: Op,
     architecture: String,
     operands: Vec<(Vec<usize>, DType)>,
-    /// Shapes and types of the results.
-    pub(super) results: Vec<(Vec<usize>, DType)>,
-    /// `None` if the results have no elements.
-    pub(super) prepared: Option<Prepared>,
+    pub(super) ready: Ready,
 }
 
 impl Call {
-    pub(super) fn new(architecture: &str, op: &Op, operands: &[&Array]) -> Self {
+    pub(super) fn new(architecture: &str, op: &Op, operands: &[&Array], ready: Ready) -> Self {
         Call {
             op: op.clone(),
             architecture: architecture.to_owned(),
             operands: operands.iter().map(|x| (x.shape.clone(), x.dtype)).collect(),
-            results: Vec::new(),
-            prepared: None,
+            ready,
         }
     }
 

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::ready::{Declared, Ready};
 use super::{Array, Engine, elements};
-use crate::backend::{Memory, Narrow, Prepared};
-use crate::dtype::DType;
+use crate::backend::{Memory, Narrow};
 use crate::graph::fuse::Fusion;
-use crate::graph::{Graph, Node, Plan, Source, Value, ValueId};
-use crate::ops::{Counts, Dim, Op, Shape};
+use crate::graph::{Graph, Node, Plan};
+use crate::ops::{Counts, Dim, Op};
 use crate::{Error, Result};
 
 /// Maximum number of counts for which a prepared plan is cached.
@@ -25,51 +25,6 @@ pub struct Program {
     states: Arc<Mutex<Vec<Array>>>,
     /// Its states after the shared ones.
     own: Mutex<Vec<Array>>,
-}
-
-/// The plan prepared for a run's counts.
-struct Ready {
-    prepared: Prepared,
-    inputs: Vec<Declared>,
-    outputs: Vec<Declared>,
-    reads: Vec<Read>,
-}
-
-/// Name, axes, their sizes and type of an input, a state or an output.
-struct Declared {
-    name: String,
-    axes: Shape,
-    shape: Vec<usize>,
-    dtype: DType,
-}
-
-/// An input that a node reads as indices into other operands, with the shapes of these operands.
-struct Read {
-    input: usize,
-    op: Op,
-    place: usize,
-    shapes: Vec<Shape>,
-}
-
-impl Declared {
-    fn of(value: &Value, counts: Counts) -> Self {
-        let (name, axes, shape) = (value.name.clone(), value.shape.clone(), value.shape.sizes(counts));
-        Declared { name, axes, shape, dtype: value.dtype }
-    }
-
-    fn check(&self, engine: &Arc<Engine>, array: &Array) -> Result<()> {
-        engine.check_owns(array, &self.name)?;
-        if array.dtype != self.dtype && !(array.dtype.is_index() && self.dtype.is_index()) {
-            let (found, expected) = (array.dtype.name(), self.dtype.name());
-            return Err(Error::InvalidType(format!("{} is {found}, expected {expected}", self.name)));
-        }
-        if array.shape != self.shape {
-            let (name, found, expected) = (&self.name, &array.shape, &self.shape);
-            let axes = if self.axes == Shape::fixed(expected) { String::new() } else { format!(" ({})", self.axes) };
-            return Err(Error::InvalidArgument(format!("{name} has shape {found:?}, expected {expected:?}{axes}")));
-        }
-        Ok(())
-    }
 }
 
 fn count(what: &str, found: usize, expected: usize) -> Result<()> {
@@ -192,10 +147,8 @@ impl Program {
         }
         let graph = &self.plan.graph;
         graph.values.iter().try_for_each(|value| elements(&value.shape.sizes(counts)).map(drop))?;
-        let declared = |ids: &[ValueId]| ids.iter().map(|id| Declared::of(graph.value(*id), counts)).collect();
-        let (inputs, outputs, reads) = (declared(&graph.inputs), declared(&graph.outputs), reads(graph, counts));
         let prepared = self.engine.backend.prepare(self.plan.at(counts)?, counts, Narrow::Every)?;
-        let made = Arc::new(Ready { prepared, inputs, outputs, reads });
+        let made = Arc::new(Ready::of(graph, counts, prepared));
         let mut all = lock();
         if all.len() >= MOST_PREPARED {
             all.clear();
@@ -236,9 +189,6 @@ impl Program {
     /// As [`Program::run`], with these counts.
     pub(super) fn run_at(&self, counts: Counts, inputs: &[&Array]) -> Result<Vec<Array>> {
         let ready = self.at(counts)?;
-        ready.inputs.iter().zip(inputs).try_for_each(|(input, array)| input.check(&self.engine, array))?;
-        ready.reads.iter().try_for_each(|read| read.check(inputs[read.input]))?;
-        let inputs: Vec<&Memory> = inputs.iter().map(|array| &array.memory).collect();
         let [mut states, mut own] =
             [&*self.states, &self.own].map(|of| of.lock().unwrap_or_else(PoisonError::into_inner));
         let shared = self.plan.graph.states.len() - own.len();
@@ -246,10 +196,9 @@ impl Program {
         // The memory of the states is taken out of their arrays until the run is over.
         let mut memories: Vec<Memory> =
             all.iter_mut().map(|state| std::mem::replace(&mut state.memory, Memory::empty())).collect();
-        let done = self.engine.backend.run(&ready.prepared, &inputs, &mut memories);
+        let done = ready.run(&self.engine, inputs, &mut memories);
         all.iter_mut().zip(memories).for_each(|(state, memory)| state.memory = memory);
-        let outputs = done?.into_iter().zip(&ready.outputs);
-        Ok(outputs.map(|(memory, o)| Array::computed(&self.engine, memory, o.shape.clone(), o.dtype)).collect())
+        done
     }
 
     /// The current states, in the graph's order. While a returned array is alive, the next run copies that state first.
@@ -269,28 +218,4 @@ impl Program {
             .nth(place)
             .ok_or_else(|| Error::IndexOutOfRange(format!("program: there is no state {place}")))
     }
-}
-
-impl Read {
-    fn check(&self, array: &Array) -> Result<()> {
-        let Some(bounds) = array.bounds else { return Ok(()) };
-        let shape_of = |name: &str| self.shapes.get(self.op.place_of(name, self.place)?).cloned();
-        self.op.operand(self.place).check_values(self.op.name(), bounds, array.falls, shape_of)
-    }
-}
-
-/// The inputs that nodes read as integers.
-fn reads(graph: &Graph, counts: Counts) -> Vec<Read> {
-    let at = |id: &ValueId| Shape::fixed(&graph.value(*id).shape.sizes(counts));
-    let mut reads = Vec::new();
-    for node in &graph.nodes {
-        for (place, id) in node.operands.iter().enumerate() {
-            let Source::Input(input) = graph.value(graph.viewed(*id)).source else { continue };
-            if node.op.operand(place).is_integer() {
-                let shapes = node.operands.iter().map(at).collect();
-                reads.push(Read { input, op: node.op.clone(), place, shapes });
-            }
-        }
-    }
-    reads
 }

@@ -266,6 +266,19 @@ impl Graph {
         &self.values[id.0]
     }
 
+    /// Writes the axes of a value in another way: counted by the batch, or as the sizes of a batch of these counts.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where these are not the value's axes in such a batch.
+    pub(crate) fn retype(&mut self, id: ValueId, shape: Shape, counts: Counts) -> Result<()> {
+        let value = &mut self.values[id.0];
+        if value.shape.sizes(counts) != shape.sizes(counts) {
+            return Err(Error::InvalidArgument(format!("{} has shape {}, expected {shape}", value.name, value.shape)));
+        }
+        value.shape = shape;
+        Ok(())
+    }
+
     /// Adds a view of a value: the same elements in another shape with the same number of elements.
     pub fn view(&mut self, name: &str, of: ValueId, shape: Shape) -> ValueId {
         let dtype = self.value(of).dtype;
