@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Array, Engine, program};
-use crate::backend::chunk::aligned;
+use crate::backend::chunk::{Chunk, aligned, from_first};
 use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
 use crate::dtype::DType;
 use crate::graph::{Plan, Value, ValueId};
 use crate::ops::{Counts, Dim};
 use crate::stats::COUNTERS;
-use crate::tensor::{Part, WeightSource};
+use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
 /// Maximum bytes of one tensor of a group with several texts.
@@ -38,14 +38,6 @@ struct Sequence {
     offsets: usize,
 }
 
-/// Adjacent texts of one length.
-#[derive(Debug, PartialEq)]
-struct Group {
-    texts: Range<usize>,
-    /// Their rows of each sequence.
-    rows: Vec<Range<usize>>,
-}
-
 impl ByLength {
     /// Uploads the weights as float32 and runs one token, so that unsupported features of the device are reported
     /// early.
@@ -59,8 +51,8 @@ impl ByLength {
         options: ProgramOptions,
     ) -> Result<Arc<dyn Program>> {
         let engine = Engine::own(backend, plan, options)?;
-        let mut plan = plan.widened();
-        let graph = &mut plan.graph;
+        let mut wide = plan.widened();
+        let graph = &mut wide.graph;
         let sequence = |(rows, id): &(Dim, ValueId)| {
             let offsets = graph.inputs.iter().position(|input| input == id);
             let missing = || Error::unsupported("texts of one length", "no input says where they end");
@@ -68,9 +60,9 @@ impl ByLength {
         };
         let sequences = graph.lengths.iter().map(sequence).collect::<Result<Vec<_>>>()?;
         let given = graph.weights_as_inputs();
-        let upload = |(id, parts): &(_, Vec<Part>)| upload(&engine, graph.value(*id), parts, weights);
+        let upload = |(id, _): &(ValueId, _)| upload(&engine, plan.graph.value(*id), weights);
         let weights = given.iter().map(upload).collect::<Result<Vec<_>>>()?;
-        let program = program::Program::of(&engine, plan, Counts::default(), &[])?;
+        let program = program::Program::of(&engine, wide, Counts::default(), &[])?;
         let program = ByLength { engine, program, weights, sequences };
         program.try_one()?;
         Ok(Arc::new(program))
@@ -82,75 +74,62 @@ impl ByLength {
         graph.inputs[..graph.inputs.len() - self.weights.len()].iter().map(|id| graph.value(*id))
     }
 
-    /// The counts of so many texts with so many rows of each sequence.
-    fn counts(&self, texts: usize, rows: impl Iterator<Item = usize>) -> Counts {
-        let mut counts = Counts::new(0, texts);
-        self.sequences.iter().zip(rows).for_each(|(sequence, rows)| counts.set(sequence.rows, rows));
-        counts
+    /// A text with so many rows of each sequence.
+    fn text(&self, lengths: &[usize]) -> Chunk {
+        let rows = self.sequences.iter().zip(lengths).map(|(sequence, length)| (sequence.rows, 0..*length));
+        Chunk { texts: 0..1, rows: rows.collect() }
     }
 
     /// Runs a text of one row of each sequence with all inputs zero, but for the last boundaries.
     fn try_one(&self) -> Result<()> {
-        let group = Group { texts: 0..1, rows: vec![0..1; self.sequences.len()] };
-        let counts = self.counts(1, self.sequences.iter().map(|_| 1));
+        let text = self.text(&vec![1; self.sequences.len()]);
+        let counts = text.counts(Counts::default());
         let mut inputs: Vec<Vec<u32>> = self.inputs().map(|value| vec![0; value.shape.elements(counts)]).collect();
         self.sequences.iter().for_each(|sequence| inputs[sequence.offsets][1] = 1);
         let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
-        self.run(&inputs, &group)?.iter().try_for_each(|array| array.read().map(drop))
+        self.run(&inputs, &text)?.iter().try_for_each(|array| array.read().map(drop))
     }
 
     /// Bytes of the largest tensor for one text with so many rows of each sequence.
     fn bytes(&self, lengths: &[usize]) -> usize {
-        let counts = self.counts(1, lengths.iter().copied());
+        let counts = self.text(lengths).counts(Counts::default());
         let graph = &self.program.plan.graph;
         let shapes = graph.nodes.iter().map(|node| &graph.value(node.results[0]).shape);
         4 * shapes.map(|shape| shape.elements(counts)).max().unwrap_or(0)
     }
 
     /// A group's rows of an input; boundaries count from the group's first row.
-    fn input(&self, value: &Value, bytes: &[u8], group: &Group) -> Result<Array> {
-        let counts = self.counts(group.texts.len(), group.rows.iter().map(Range::len));
-        let dim = value.shape.rows();
-        let rows = match dim {
-            Dim::Texts => group.texts.clone(),
-            Dim::Boundaries => group.texts.start..group.texts.end + 1,
-            Dim::Fixed(rows) => 0..rows,
-            _ => {
-                let found = self.sequences.iter().zip(&group.rows).find(|(sequence, _)| sequence.rows == dim);
-                let reason = "texts that run by their length count no other rows";
-                let missing = || Error::unsupported(format!("{} with {dim} rows", value.name), reason);
-                found.ok_or_else(missing)?.1.clone()
-            }
-        };
-        let width = value.dtype.bytes(value.shape.row_elements());
-        let shape = value.shape.sizes(counts);
-        let bytes = &bytes[rows.start * width..rows.end * width];
-        if (value.dtype, dim) != (DType::U32, Dim::Boundaries) {
-            return self.engine.upload(value.dtype, &shape, bytes);
+    fn input(&self, value: &Value, bytes: &[u8], group: &Chunk) -> Result<Array> {
+        let (dim, shape) = (value.shape.rows(), value.shape.sizes(group.counts(Counts::default())));
+        if group.rows(dim).is_none() && !matches!(dim, Dim::Fixed(_)) {
+            let reason = "texts that run by their length count no other rows";
+            return Err(Error::unsupported(format!("{} with {dim} rows", value.name), reason));
         }
-        let offsets = aligned::<u32>(bytes);
-        let counted: Vec<u32> = offsets.iter().map(|offset| offset - offsets[0]).collect();
-        self.engine.upload(DType::U32, &shape, bytemuck::cast_slice(&counted))
+        let bytes = group.bytes(value, bytes);
+        match (value.dtype, dim) {
+            (DType::U32, Dim::Boundaries) => {
+                self.engine.upload(DType::U32, &shape, bytemuck::cast_slice(&from_first::<u32>(bytes)))
+            }
+            _ => self.engine.upload(value.dtype, &shape, bytes),
+        }
     }
 
     /// Runs a group and returns its outputs.
-    fn run(&self, inputs: &[&[u8]], group: &Group) -> Result<Vec<Array>> {
+    fn run(&self, inputs: &[&[u8]], group: &Chunk) -> Result<Vec<Array>> {
         let given = self.inputs().zip(inputs).map(|(value, bytes)| self.input(value, bytes, group));
         let given = given.collect::<Result<Vec<_>>>()?;
         let given: Vec<&Array> = given.iter().chain(&self.weights).collect();
-        self.program.run_at(self.counts(group.texts.len(), group.rows.iter().map(Range::len)), &given)
+        self.program.run_at(group.counts(Counts::default()), &given)
     }
 }
 
-/// Uploads a weight: its tensors stacked along the first axis.
-fn upload(engine: &Arc<Engine>, value: &Value, parts: &[Part], weights: &dyn WeightSource) -> Result<Array> {
+/// Uploads a weight as float32: its tensors, one after the other.
+fn upload(engine: &Arc<Engine>, value: &Value, weights: &dyn WeightSource) -> Result<Array> {
     let shape = value.shape.sizes(Counts::default());
     let mut floats = vec![0.0f32; shape.iter().product()];
     let mut rest = &mut floats[..];
-    for part in parts {
-        let view = part.view(weights)?;
-        let wrong = || Error::InvalidArgument(format!("{} does not have the shape {}", value.name, value.shape));
-        let (own, others) = rest.split_at_mut_checked(view.elements()).ok_or_else(wrong)?;
+    for view in value.tensors(weights)? {
+        let (own, others) = rest.split_at_mut(view.elements());
         view.read_f32(0, own)?;
         rest = others;
     }
@@ -162,26 +141,26 @@ fn upload(engine: &Arc<Engine>, value: &Value, parts: &[Part], weights: &dyn Wei
 ///
 /// # Errors
 /// `InvalidArgument` for offsets that decrease, or do not run from 0 to the number of rows.
-fn groups(sequences: &[(&[u32], usize)], most: impl Fn(&[usize]) -> usize) -> Result<Vec<Group>> {
-    for (offsets, rows) in sequences {
+fn groups(sequences: &[(Dim, &[u32], usize)], most: impl Fn(&[usize]) -> usize) -> Result<Vec<Chunk>> {
+    for (_, offsets, rows) in sequences {
         let ends = (offsets.first(), offsets.last().map(|last| *last as usize));
         if ends != (Some(&0), Some(*rows)) || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
             return Err(Error::InvalidArgument(format!("offsets do not rise from 0 to {rows}")));
         }
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<Chunk> = Vec::new();
     let mut common: Vec<usize> = Vec::new();
-    let texts = sequences.iter().map(|(offsets, _)| offsets.len() - 1).min().unwrap_or(0);
+    let texts = sequences.iter().map(|(_, offsets, _)| offsets.len() - 1).min().unwrap_or(0);
     for text in 0..texts {
-        let own = |(offsets, _): &(&[u32], usize)| offsets[text] as usize..offsets[text + 1] as usize;
-        let rows: Vec<Range<usize>> = sequences.iter().map(own).collect();
-        let lengths: Vec<usize> = rows.iter().map(Range::len).collect();
+        let own = |(dim, offsets, _): &(Dim, &[u32], usize)| (*dim, offsets[text] as usize..offsets[text + 1] as usize);
+        let rows: Vec<(Dim, Range<usize>)> = sequences.iter().map(own).collect();
+        let lengths: Vec<usize> = rows.iter().map(|(_, rows)| rows.len()).collect();
         match groups.last_mut() {
             Some(group) if common == lengths && group.texts.len() < most(&lengths) => {
                 group.texts.end = text + 1;
-                group.rows.iter_mut().zip(rows).for_each(|(all, own)| all.end = own.end);
+                group.rows.iter_mut().zip(rows).for_each(|((_, all), (_, own))| all.end = own.end);
             }
-            _ => groups.push(Group { texts: text..text + 1, rows }),
+            _ => groups.push(Chunk { texts: text..text + 1, rows }),
         }
         common = lengths;
     }
@@ -196,9 +175,9 @@ impl Program for ByLength {
     fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
         feed.check(self.inputs(), self.program.plan.graph.outputs.len())?;
         let offsets: Vec<_> = self.sequences.iter().map(|own| aligned::<u32>(feed.inputs[own.offsets])).collect();
-        let sizes = self.sequences.iter().map(|sequence| sequence.rows.size(feed.counts));
-        let sequences: Vec<(&[u32], usize)> = offsets.iter().map(|offsets| &**offsets).zip(sizes).collect();
-        let groups = groups(&sequences, |lengths| MOST_BYTES / self.bytes(lengths).max(1))?;
+        let sequences = self.sequences.iter().zip(&offsets);
+        let sequences = sequences.map(|(own, offsets)| (own.rows, &**offsets, own.rows.size(feed.counts)));
+        let groups = groups(&sequences.collect::<Vec<_>>(), |lengths| MOST_BYTES / self.bytes(lengths).max(1))?;
         let mut results: Vec<Vec<Array>> = vec![Vec::new(); feed.outputs.len()];
         for group in groups {
             let outputs = self.run(&feed.inputs, &group)?;
@@ -241,8 +220,9 @@ mod tests {
     #[test]
     fn neighbours_of_one_length_go_together() {
         let cut = |lengths: &[u32], most: usize| {
-            let groups = groups(&[(&offsets(lengths), lengths.iter().sum::<u32>() as usize)], |_| most).unwrap();
-            groups.into_iter().map(|group| (group.texts, group.rows[0].clone())).collect::<Vec<_>>()
+            let rows = lengths.iter().sum::<u32>() as usize;
+            let groups = groups(&[(Dim::Tokens, &offsets(lengths), rows)], |_| most).unwrap();
+            groups.into_iter().map(|group| (group.texts.clone(), group.tokens())).collect::<Vec<_>>()
         };
         assert_eq!(cut(&[7, 7, 5, 0, 0], 9), [(0..2, 0..14), (2..3, 14..19), (3..5, 19..19)]);
         assert_eq!(cut(&[4, 4, 4], 2), [(0..2, 0..8), (2..3, 8..12)]);
@@ -250,16 +230,20 @@ mod tests {
         assert_eq!(cut(&[4], 0), [(0..1, 0..4)], "one text always goes");
         assert_eq!(cut(&[], 3), []);
         for wrong in [&[1, 3][..], &[0, 2, 1, 3], &[0, 2], &[]] {
-            assert!(matches!(groups(&[(wrong, 3)], |_| 9), Err(Error::InvalidArgument(_))), "{wrong:?}");
+            assert!(matches!(groups(&[(Dim::Tokens, wrong, 3)], |_| 9), Err(Error::InvalidArgument(_))), "{wrong:?}");
         }
     }
 
     #[test]
     fn with_a_second_sequence_both_lengths_are_alike() {
         let (first, second) = (offsets(&[3, 3, 3, 2, 2]), offsets(&[5, 5, 4, 4, 4]));
-        let found = groups(&[(&first, 13), (&second, 22)], |lengths| 9 - lengths[0]).unwrap();
+        let sequences = |rows| [(Dim::Tokens, &first[..], 13), (Dim::Counted(0), &second[..], rows)];
+        let found = groups(&sequences(22), |lengths| 9 - lengths[0]).unwrap();
         let expected = [(0..2, 0..6, 0..10), (2..3, 6..9, 10..14), (3..5, 9..13, 14..22)];
-        assert_eq!(found, expected.map(|(texts, a, b)| Group { texts, rows: vec![a, b] }));
-        assert!(groups(&[(&first, 13), (&second, 21)], |_| 9).is_err());
+        assert_eq!(
+            found,
+            expected.map(|(texts, a, b)| Chunk { texts, rows: vec![(Dim::Tokens, a), (Dim::Counted(0), b)] })
+        );
+        assert!(groups(&sequences(21), |_| 9).is_err());
     }
 }

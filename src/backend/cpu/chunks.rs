@@ -84,7 +84,7 @@ pub fn cut(plan: &Plan, texts: &Texts, feed: &Feed<'_>, threads: usize) -> Resul
         agree &= boundaries.as_ref().is_none_or(|other| *other == offsets);
         boundaries = Some(offsets);
     }
-    let whole = Chunk { tokens: 0..counts.tokens, texts: 0..counts.texts };
+    let whole = Chunk { texts: 0..counts.texts, rows: vec![(Dim::Tokens, 0..counts.tokens)] };
     let everyone = if threads == 1 { Team::Alone } else { Team::All(threads.max(1)) };
     let Some(offsets) = boundaries.filter(|_| agree && threads > 0) else {
         return Ok(Cut { chunks: vec![whole], team: everyone });
@@ -96,7 +96,7 @@ pub fn cut(plan: &Plan, texts: &Texts, feed: &Feed<'_>, threads: usize) -> Resul
     }
     let rounds = counts.tokens.div_ceil(threads * CHUNK_TOKENS);
     let own = deal(&offsets, rounds * threads);
-    let most = own.iter().map(|chunk| chunk.tokens.len()).max().unwrap_or(0);
+    let most = own.iter().map(|chunk| chunk.tokens().len()).max().unwrap_or(0);
     // Chunks of unequal size leave threads idle at the end; sharing every step costs about as much as an eighth of a
     // chunk.
     let fair = most * threads * rounds <= counts.tokens + counts.tokens / 8;
@@ -120,7 +120,8 @@ fn deal(offsets: &[u32], parts: usize) -> Vec<Chunk> {
         let nearer = after > first && goal - (offsets[after - 1] as usize) < (offsets[after] as usize).abs_diff(goal);
         let end = if part == parts { texts } else { after - usize::from(nearer) };
         if end > first || (part == parts && chunks.is_empty()) {
-            chunks.push(Chunk { tokens: offsets[first] as usize..offsets[end] as usize, texts: first..end });
+            let rows = vec![(Dim::Tokens, offsets[first] as usize..offsets[end] as usize)];
+            chunks.push(Chunk { texts: first..end, rows });
             first = end;
         }
     }
@@ -153,8 +154,8 @@ mod tests {
                 assert!(!chunks.is_empty() && chunks.len() <= parts);
                 let (mut text, mut token) = (0, 0);
                 for chunk in &chunks {
-                    assert_eq!((chunk.texts.start, chunk.tokens.start), (text, token), "{lengths:?} in {parts}");
-                    (text, token) = (chunk.texts.end, chunk.tokens.end);
+                    assert_eq!((chunk.texts.start, chunk.tokens().start), (text, token), "{lengths:?} in {parts}");
+                    (text, token) = (chunk.texts.end, chunk.tokens().end);
                 }
                 assert_eq!((text, token), (lengths.len(), lengths.iter().sum()), "{lengths:?} in {parts}");
             }

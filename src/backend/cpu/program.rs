@@ -16,7 +16,7 @@ use super::simd::Arch;
 use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
-use crate::backend::chunk::{Chunk, aligned};
+use crate::backend::chunk::{Chunk, aligned, from_first};
 use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
 use crate::dtype::DType;
 use crate::graph::{Node, Plan};
@@ -69,26 +69,11 @@ impl CpuProgram {
     fn inputs<'a>(&self, feed: &Feed<'a>, chunk: &Chunk) -> Result<Vec<Cow<'a, [f32]>>> {
         let values = self.plan.graph.inputs.iter().map(|id| self.plan.graph.value(*id));
         let mut inputs = Vec::with_capacity(feed.inputs.len());
-        for (value, bytes) in values.zip(&feed.inputs) {
-            let bytes: &'a [u8] = bytes;
-            let (rows, count) = (value.shape.rows(), value.shape.elements(feed.counts));
-            let part = chunk.rows(rows).map_or(0..count, |range| {
-                let width = count / rows.size(feed.counts).max(1);
-                range.start * width..range.end * width
-            });
-            let bytes = &bytes[value.dtype.bytes(part.start)..value.dtype.bytes(part.end)];
+        for (value, &bytes) in values.zip(&feed.inputs) {
+            let bytes = chunk.bytes(value, bytes);
             inputs.push(match value.dtype {
                 DType::F16 | DType::Bf16 => value.dtype.decode(bytes).into(),
-                DType::I32 | DType::U32 if rows == Dim::Boundaries => {
-                    let mut offsets: Cow<'_, [f32]> = aligned(bytes);
-                    let first = offsets.first().map_or(0, |first| first.to_bits());
-                    if first != 0 {
-                        bytemuck::cast_slice_mut(offsets.to_mut())
-                            .iter_mut()
-                            .for_each(|offset: &mut u32| *offset -= first);
-                    }
-                    offsets
-                }
+                DType::I32 | DType::U32 if value.shape.rows() == Dim::Boundaries => from_first(bytes),
                 DType::F32 | DType::I32 | DType::U32 => aligned(bytes),
                 other => {
                     let reason = format!("no kernel of the CPU reads {}", other.name());
