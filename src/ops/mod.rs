@@ -1,4 +1,4 @@
-//! The ops that a plan consists of: one row per op in the table of `each_op!`, one file per op.
+//! The ops that a plan consists of: one row per op in the table of `table.rs`, one file per op.
 //!
 //! An op's file contains its attributes, its `operands` as data (`signature.rs`), `infer` (checks the operands' shapes
 //! and returns the result's) and `flops`; a fused op's file contains its `definition`, the steps of other ops that it
@@ -8,9 +8,11 @@
 pub mod definition;
 mod infer;
 mod levels;
+mod operation;
 pub mod rng;
 mod shape;
 pub mod signature;
+mod table;
 pub mod vjp;
 
 pub use self::{
@@ -29,173 +31,16 @@ pub use self::{
 };
 pub use definition::{Sought, Step};
 pub use infer::Shapes;
+#[cfg(test)]
+pub(crate) use operation::Example;
+pub use operation::{Operation, Work};
 pub use shape::{Counts, Dim, Shape};
 pub use signature::{Operand, Signature};
+pub(crate) use table::each_op;
 pub use vjp::Vjp;
 
 use crate::dtype::DType;
 use crate::{Error, Result};
-
-/// Operations and bytes of a step: each input is read once, each output written once, scratch memory both.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Floating-point operations (a multiply-add counts two).
-    pub flops: u64,
-    /// Bytes read and written.
-    pub bytes: u64,
-}
-
-/// A call of an op: its attributes as JSON, the axes of its operands, and the places of those that have a gradient. A form
-/// that only the documentation lists has no axes.
-#[cfg(test)]
-pub(crate) type Example = (&'static str, &'static [&'static [usize]], &'static [usize]);
-
-/// Properties of an op, derived from its attributes.
-pub trait Operation {
-    /// The operands, the results and the work per element: by default operand `x` and result `y`.
-    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x")]);
-    /// Whether programs are likely to repeat a call with the same attributes; not if one of them is a counter of random
-    /// numbers.
-    const RECURS: bool = true;
-    /// Why the op has no derivative; `None` for one that has.
-    const NO_DERIVATIVE: Option<&'static str> = None;
-    /// Calls that tests make, which together have every operand; those of a fused op are found in plans.
-    #[cfg(test)]
-    const EXAMPLES: &'static [Example];
-    /// The signature, for an op whose attributes change it.
-    fn signature(&self) -> Signature {
-        Self::SIGNATURE
-    }
-    /// Checks the operands' shapes, beyond what the signature states, and returns the results' shapes: by default that
-    /// of the first operand, and for a fused op those of its steps.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming op, operand, the shape found and the shape expected.
-    fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        definition::infer(&self.definition(of.all())?, of)
-    }
-    /// Runs the checks that need a batch's counts, on operands whose shapes fit.
-    ///
-    /// # Errors
-    /// As [`Operation::infer`].
-    fn check_counts(&self, of: &Shapes<'_>, counts: Counts) -> Result<()> {
-        let _ = (of, counts);
-        Ok(())
-    }
-    /// Whether the texts of a batch can run separately: no text's result depends on its position in the batch.
-    fn is_separable(&self, operands: &[&Shape]) -> bool {
-        let _ = operands;
-        true
-    }
-    /// Floating-point operations at the given counts: by default those that the signature states, and for a fused op the
-    /// sum over its steps.
-    fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
-        definition::flops(self, operands, counts)
-    }
-    /// Element type of the results that have no type of their own, given the operands' types: the type of the first
-    /// non-index operand.
-    fn result_type(&self, operands: &[DType]) -> DType {
-        operands.iter().copied().find(|dtype| dtype.is_float()).unwrap_or(DType::F32)
-    }
-    /// The steps that a fused op consists of; empty for an op that is not fused.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for operands from which no step can be made.
-    fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
-        let _ = operands;
-        Ok(Vec::new())
-    }
-    /// The pattern by which a fused op is found in plans.
-    fn sought() -> Option<Sought>
-    where
-        Self: Sized,
-    {
-        None
-    }
-    /// The gradients of the operands: by default those of the steps of a fused op, by the chain rule. `None` for an op
-    /// without a derivative, and for operands of which kernels cannot compute them.
-    fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        Vjp::of_steps(self.definition(operands).ok()?, operands)
-    }
-    /// As [`Operation::vjp`], where operand `i` is the same value as operand `same[i]`, the first that is: the gradients
-    /// of such operands may be given as one, that of the first.
-    fn vjp_of(&self, operands: &[&Shape], same: &[usize]) -> Option<Vjp> {
-        let _ = same;
-        self.vjp(operands)
-    }
-    /// Axes of the float32 scratch memory that kernels may use while the op runs, given the stored type of the result;
-    /// smaller than any operand of rows.
-    fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
-        let _ = (operands, stored);
-        Vec::new()
-    }
-    /// Equivalent ops run in sequence: the first takes the operands, each of the others the result before it.
-    fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
-        let _ = operands;
-        None
-    }
-}
-
-/// Table of all ops by the name of their file, here and in the CPU's kernels. `each_op!(make)` passes the table to
-/// `make!`.
-macro_rules! each_op {
-    ($make:ident) => {
-        $make! {
-            activation { Activation = activation, ActivationBackward = activation_backward }
-            adam { Adam = adam }
-            attention { Attention = attention }
-            attention_backward { AttentionBackward = attention_backward }
-            attention_bias { AttentionBias = attention_bias }
-            attention_mask { AttentionMask = attention_mask }
-            attention_output { AttentionOutput = attention_output }
-            attention_scores { AttentionScores = attention_scores }
-            bias_gelu { BiasGelu = bias_gelu }
-            binary { Binary = binary }
-            binary_cross_entropy { BinaryCrossEntropy = binary_cross_entropy }
-            cast { Cast = cast }
-            clip_norm { ClipNorm = clip_norm }
-            cross_entropy { CrossEntropy = cross_entropy, CrossEntropyBackward = cross_entropy_backward }
-            dequantize_rows { DequantizeRows = dequantize_rows }
-            dropout { Dropout = dropout }
-            embedding_backward { EmbeddingBackward = embedding_backward }
-            embedding_sum { EmbeddingSum = embedding_sum }
-            expert_linear { ExpertLinear = expert_linear }
-            gated { Gated = gated, GatedBackward = gated_backward }
-            gated_linear { GatedLinear = gated_linear }
-            integer_linear { IntegerLinear = integer_linear }
-            layer_norm {
-                LayerNorm = layer_norm,
-                LayerNormBackward = layer_norm_backward,
-                LayerNormWeightBackward = layer_norm_weight_backward
-            }
-            layer_norm_linear { LayerNormLinear = layer_norm_linear }
-            linear { Linear = linear }
-            matmul { Matmul = matmul }
-            norm_quantize_rows {
-                LayerNormQuantizeRows = layer_norm_quantize_rows,
-                RmsNormQuantizeRows = rms_norm_quantize_rows
-            }
-            normalize { Normalize = normalize }
-            pool { Pool = pool, PoolBackward = pool_backward }
-            quantize_rows { QuantizeRows = quantize_rows }
-            quantized_linear { QuantizedLinear = quantized_linear }
-            reduce { Reduce = reduce }
-            residual_layer_norm { ResidualLayerNorm = residual_layer_norm }
-            residual_rms_norm { ResidualRmsNorm = residual_rms_norm }
-            rms_norm { RmsNorm = rms_norm, RmsNormBackward = rms_norm_backward }
-            rms_norm_rope { RmsNormRope = rms_norm_rope }
-            rope { Rope = rope }
-            route { Route = route }
-            set_rows { SetRows = set_rows }
-            sgd { Sgd = sgd }
-            softmax { Softmax = softmax, SoftmaxBackward = softmax_backward }
-            softmax_dropout { SoftmaxDropout = softmax_dropout }
-            sort_indices { SortIndices = sort_indices }
-            weighted_sum { WeightedSum = weighted_sum }
-        }
-    };
-}
-pub(crate) use each_op;
 
 macro_rules! ops {
     ($($file:ident { $($variant:ident = $name:ident),+ })*) => {

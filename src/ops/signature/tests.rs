@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::ops::Op;
+use crate::dtype::DType;
+use crate::ops::{Op, Shape};
 
 #[test]
 fn operands_point_at_operands_and_optional_ones_come_last() {
