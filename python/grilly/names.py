@@ -25,6 +25,7 @@ Folders = Sequence[str] | None
 MOVED = {
     "grilly.backend": "grilly.compat.upstream.backend",
     "grilly.functional.activation_gradients": "grilly.functional.activations",
+    "grilly.functional.kept": "grilly.functional.dispatch",
     "grilly.held": "grilly.vocabulary",
     "grilly.listing": "grilly.hub",
     "grilly.nn.bitlinear": "grilly.nn.layers",

@@ -79,6 +79,7 @@ fn graph(
         )?);
     }
     let counts = counted.counts();
+    let values = graph.completed(op, &values);
     let shapes = graph.shapes(&values);
     let results = op.infer(&shapes)?;
     op.check_counts(&shapes, counts)?;

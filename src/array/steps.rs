@@ -72,7 +72,12 @@ impl Engine {
         result: Option<&Array>,
         gradient: &Array,
     ) -> Result<Vec<Option<Array>>> {
-        let (shapes, counts) = call::shapes(op, operands);
+        let (mut shapes, counts) = call::shapes(op, operands);
+        let missing = op.filled(&shapes.iter().collect::<Vec<_>>());
+        let filled = missing.iter().map(|(number, shape)| self.filled(*number, &shape.sizes(counts)));
+        let filled = filled.collect::<Result<Vec<_>>>()?;
+        let operands: Vec<&Array> = operands.iter().copied().chain(&filled).collect();
+        shapes.extend(missing.into_iter().map(|(_, shape)| shape));
         let shapes: Vec<&Shape> = shapes.iter().collect();
         let expected = Shape::fixed(&op.infer(&shapes)?.remove(0).sizes(counts));
         for (name, given) in [("gradient", Some(gradient)), ("result", result)] {
@@ -85,7 +90,7 @@ impl Engine {
         let constant = |(number, shape): &(f32, Shape)| self.filled(*number, &shape.sizes(counts));
         let constants = vjp.filled.iter().map(constant).collect::<Result<Vec<_>>>()?;
         let computed = match result {
-            None if vjp.reads_result() => Some(self.call_as(architecture, op, operands)?),
+            None if vjp.reads_result() => Some(self.call_as(architecture, op, &operands)?),
             _ => None,
         };
         // Where no step reads the result, the gradient serves as a placeholder.

@@ -174,8 +174,15 @@ impl Graph {
             }
         }
         let op = op.into();
-        let results = self.infer(name, &op, operands)?;
-        self.apply_inferred(name, op, operands, results)
+        let operands = self.completed(&op, operands);
+        let results = self.infer(name, &op, &operands)?;
+        self.apply_inferred(name, op, &operands, results)
+    }
+
+    /// Operands followed by those that are filled with a number where they are left out.
+    pub(crate) fn completed(&mut self, op: &Op, operands: &[ValueId]) -> Vec<ValueId> {
+        let missing = op.filled(&self.shapes(operands));
+        operands.iter().copied().chain(missing.into_iter().map(|(number, shape)| self.filled(number, shape))).collect()
     }
 
     /// As [`Graph::apply`], for operands that have not been updated and from which the results' shapes were inferred.

@@ -6,10 +6,11 @@ use crate::quant::format::Applied;
 /// A kind of norm; weights and bias are its tensors `.weight` and `.bias`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NormKind {
-    /// Layer norm with a bias, as BERT.
-    Layer,
-    /// Layer norm without a bias, as ModernBERT.
-    LayerWithoutBias,
+    /// Layer norm, with a bias as BERT's or without as ModernBERT's.
+    Layer {
+        /// Whether it has a bias.
+        bias: bool,
+    },
     /// By the root mean square, as T5.
     Rms,
     /// The same, times one more than the stored weight, as Gemma.

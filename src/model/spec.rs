@@ -149,7 +149,7 @@ impl EncoderSpec {
             activation: ActivationKind::Identity,
             activation_squared: false,
             gated: false,
-            norm: NormKind::Layer,
+            norm: NormKind::Layer { bias: true },
             norm_eps: 0.0,
             words,
             word_scale: 1.0,

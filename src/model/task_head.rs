@@ -47,7 +47,7 @@ impl Step {
 
     /// A layer norm with a bias.
     pub fn norm(name: &str, eps: f32) -> Self {
-        Step::Norm { name: name.into(), kind: NormKind::Layer, eps }
+        Step::Norm { name: name.into(), kind: NormKind::Layer { bias: true }, eps }
     }
 }
 
@@ -74,7 +74,7 @@ impl TaskHead {
             let (name, bias) = match step {
                 Step::Pool(_) | Step::Activation(_) => return Vec::new(),
                 Step::Linear { name, bias, .. } => (name, *bias),
-                Step::Norm { name, kind, .. } => (name, *kind == NormKind::Layer),
+                Step::Norm { name, kind, .. } => (name, *kind == NormKind::Layer { bias: true }),
             };
             let ends = ["weight"].into_iter().chain(bias.then_some("bias"));
             ends.map(|end| format!("{name}.{end}")).collect()
@@ -93,7 +93,7 @@ mod tests {
             Step::Pool(PoolMode::Cls),
             Step::Linear { name: "a".into(), bias: false, columns: 3 },
             Step::Activation(ActivationKind::Tanh),
-            Step::Norm { name: "b".into(), kind: NormKind::LayerWithoutBias, eps: 0.1 },
+            Step::Norm { name: "b".into(), kind: NormKind::Layer { bias: false }, eps: 0.1 },
             Step::norm("c", 0.1),
             Step::linear("d", 2),
         ];

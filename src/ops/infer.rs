@@ -113,6 +113,20 @@ impl Op {
         Ok(())
     }
 
+    /// The operands after those of these shapes that are filled with a number where they are left out: this number, and the
+    /// shape.
+    pub(crate) fn filled(&self, given: &[&Shape]) -> Vec<(f32, Shape)> {
+        let missing = self.operands().iter().skip(given.len().max(1));
+        let filled = missing.map_while(|operand| match (operand.presence, given) {
+            (Presence::Filled(number), [first, ..]) => {
+                let per_column = matches!(operand.shape, Some(Follows::Columns(_)));
+                Some((number, if per_column { Shape::fixed(&[first.columns()]) } else { Shape::fixed(&[]) }))
+            }
+            _ => None,
+        });
+        filled.collect()
+    }
+
     /// Checks the number of operands.
     ///
     /// # Errors
@@ -120,7 +134,8 @@ impl Op {
     pub fn check_number(&self, found: usize) -> Result<()> {
         let Signature { operands, grouped, .. } = self.signature();
         let most = operands.len();
-        let least = operands.iter().filter(|operand| operand.presence != Presence::Optional).count();
+        let left_out = |operand: &&Operand| matches!(operand.presence, Presence::Optional | Presence::Filled(_));
+        let least = most - operands.iter().filter(left_out).count();
         let fits = match grouped {
             true => found > 0 && found.is_multiple_of(most),
             false => (least..=most).contains(&found),
@@ -130,6 +145,7 @@ impl Op {
         }
         let expected = match grouped {
             true => format!("groups of {most}"),
+            false if least + 1 < most => format!("{least} to {most}"),
             false if least < most => format!("{least} or {most}"),
             false => format!("{most}"),
         };
@@ -163,7 +179,7 @@ mod tests {
     fn the_number_of_operands_is_checked_and_they_are_named() {
         let x = Shape::fixed(&[2, 4]);
         for (op, attributes, count, expected) in [
-            ("layer_norm", json!({}), 1, "layer_norm: 1 operand, expected 3: x, weight, bias"),
+            ("layer_norm", json!({}), 4, "layer_norm: 4 operands, expected 1 to 3: x, weight, bias"),
             ("softmax", json!({}), 3, "softmax: 3 operands, expected 1 or 2: x, keep"),
             ("linear", json!({"bias": true}), 2, "linear: 2 operands, expected 3: x, weight, bias"),
             ("embedding_sum", json!({}), 3, "embedding_sum: 3 operands, expected groups of 2: index, table"),

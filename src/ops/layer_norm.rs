@@ -8,7 +8,8 @@ use crate::dtype::DType;
 /// `y = (x - mean) / sqrt(var + eps) * weight + bias`, mean and biased variance over the last axis, in two passes
 /// (Ba, Kiros, Hinton 2016).
 ///
-/// Operands: `x [M, N]`, `weight [N]`, `bias [N]`. Result: `[M, N]`.
+/// Operands: `x [..., N]`, then optionally `weight [N]`, by default ones, and `bias [N]`, by default zeros. Result: `x`'s
+/// shape.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerNorm {
@@ -26,20 +27,20 @@ impl Operation for LayerNorm {
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[4], &[4]], &[0, 1, 2])];
     const SIGNATURE: Signature = Signature::of(&[
         Operand::rows("x").narrow(),
-        Operand::vector("weight").per_column("x"),
-        Operand::vector("bias").per_column("x"),
+        Operand::vector("weight").per_column("x").or_filled(1.0),
+        Operand::vector("bias").per_column("x").or_filled(0.0),
     ])
     .flops(8);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let x = operands[0];
+        let [x, _, _] = operands else { return None };
         let rows = x.flat()?;
         let mut vjp = Vjp::new(operands.len());
         let [x_flat, g] =
             [Origin::Operand(0), Vjp::gradient(operands.len())].map(|from| Term::whole(from).seen(rows.clone()));
         let [by_weight, by_bias] = vjp.results_of(LayerNormWeightBackward(self.clone()), [g.clone(), x_flat.clone()]);
         let by_x = vjp.step(LayerNormBackward(self.clone()), [g, x_flat, Term::whole(Origin::Operand(1))]);
-        vjp.give(0, by_x.seen(x.clone()));
+        vjp.give(0, by_x.seen((*x).clone()));
         vjp.give(1, by_weight);
         vjp.give(2, by_bias);
         Some(vjp)

@@ -138,7 +138,9 @@ impl Op {
     /// # Errors
     /// As [`Operation::infer`], and `InvalidArgument` for a wrong number of operands.
     pub fn infer(&self, operands: &[&Shape]) -> Result<Vec<Shape>> {
-        let of = Shapes::new(self, operands)?;
+        let missing = self.filled(operands);
+        let all: Vec<&Shape> = operands.iter().copied().chain(missing.iter().map(|(_, shape)| shape)).collect();
+        let of = Shapes::new(self, &all)?;
         of.check()?;
         let results = forward!(self, op => op.infer(&of))?;
         let counted = |dim: &Dim| !matches!(dim, Dim::Fixed(_)) && !dim.is_length();

@@ -5,7 +5,7 @@ use super::{BinaryKind, Operand, Operation, Reduce, ReduceKind, Shape, Signature
 
 /// `y = x / sqrt(mean(x^2) + eps) * weight` over the last axis (Zhang, Sennrich 2019).
 ///
-/// Operands: `x [..., N]`, `weight [N]`.
+/// Operands: `x [..., N]`, then optionally `weight [N]`, by default ones.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RmsNorm {
@@ -22,21 +22,20 @@ impl Operation for RmsNorm {
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[4]], &[0, 1])];
     const SIGNATURE: Signature =
-        Signature::of(&[Operand::rows("x").narrow(), Operand::vector("weight").per_column("x")]).flops(4);
+        Signature::of(&[Operand::rows("x").narrow(), Operand::vector("weight").per_column("x").or_filled(1.0)])
+            .flops(4);
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let (x, weight) = (operands[0], operands[1]);
+        let [x, _] = operands else { return None };
         let rows = x.flat()?;
         let mut vjp = Vjp::new(2);
         let [x_flat, g] = [Origin::Operand(0), Vjp::gradient(2)].map(|from| Term::whole(from).seen(rows.clone()));
-        // The normalised rows: the norm with a weight of ones.
-        let ones = vjp.filled(1.0, weight.clone());
-        let unit = vjp.step(self.clone(), [x_flat.clone(), ones]);
+        let unit = vjp.step(self.clone(), [x_flat.clone()]);
         let product = vjp.binary(BinaryKind::Multiply, g.clone(), unit);
         let by_weight = vjp.step(Reduce::rows(ReduceKind::Sum), [product]);
         vjp.give(1, by_weight);
         let by_x = vjp.step(RmsNormBackward(self.clone()), [g, x_flat, Term::whole(Origin::Operand(1))]);
-        vjp.give(0, by_x.seen(x.clone()));
+        vjp.give(0, by_x.seen((*x).clone()));
         Some(vjp)
     }
 }

@@ -101,6 +101,24 @@ def test_layer_norm_over_a_tuple(put):
     close(functional.layer_norm(put(x), 5), evaluate("layer_norm", [x, np.ones(5), np.zeros(5)], {}))
 
 
+def test_weights_that_are_left_out_are_ones_and_zeros_in_every_bit(put):
+    layer_norm, rms_norm, x, w = functional.layer_norm, functional.rms_norm, values(2, 3, 5), values(5)
+    x[0] *= np.float32(1e-30)
+    x[0, 0, 0], x[1, 0] = -0.0, [-0.0, -1e-38, 1e19, 1.0, -1e19]
+    ones, zeros = np.ones(5, np.float32), np.zeros(5, np.float32)
+    several = np.ones((3, 5), np.float32), np.zeros((3, 5), np.float32)
+    for found, expected in (
+        (layer_norm(put(x), 5), layer_norm(put(x), 5, ones, zeros)),
+        (layer_norm(put(x), 5, w), layer_norm(put(x), [5], w, zeros)),
+        (layer_norm(put(x), 5, None, w), layer_norm(put(x), 5, ones, w)),
+        (layer_norm(put(x), (3, 5)), layer_norm(put(x), (3, 5), *several)),
+        (layer_norm(put(x), (3, 5), None, several[1]), layer_norm(put(x), (3, 5), *several)),
+        (rms_norm(put(x), 5), rms_norm(put(x), 5, ones)),
+        (rms_norm(put(x), (3, 5)), rms_norm(put(x), (3, 5), several[0])),
+    ):
+        assert np.asarray(found).tobytes() == np.asarray(expected).tobytes()
+
+
 def test_norm_gradients(put):
     g, x, w = values(2, 3, 33), values(2, 3, 33), values(33)
     unit = evaluate("layer_norm", [x, np.ones(33), np.zeros(33)], {})

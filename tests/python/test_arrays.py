@@ -11,7 +11,7 @@ import pytest
 
 import grilly
 from grilly import _core, errors, functional
-from grilly.functional import kept
+from grilly.functional import dispatch
 
 
 @pytest.fixture
@@ -207,8 +207,8 @@ def test_more_kinds_of_calls_than_are_kept(place):
 def test_constants_that_are_kept_are_few(device):
     engine = _core.engine(device)
     for count in range(1, 40):
-        assert kept.kept(engine, kept.filled, 1.0, count * 100_000).shape == (count * 100_000,)
-    assert sum(array.nbytes for array in kept._held.values()) <= kept.MOST
+        assert dispatch.kept(engine, dispatch.filled, 1.0, count * 100_000).shape == (count * 100_000,)
+    assert sum(array.nbytes for array in dispatch._held.values()) <= dispatch.MOST
 
 
 class Speaker:

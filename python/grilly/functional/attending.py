@@ -15,8 +15,7 @@ from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attention_parts import default_scale, operands_by_heads
 from grilly.functional.checks import broadcasts, flag, need_axes, number, whole
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
-from grilly.functional.kept import offsets
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values, offsets
 from grilly.functional.positions import angles
 
 

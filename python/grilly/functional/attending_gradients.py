@@ -11,8 +11,7 @@ import numpy.typing as npt
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import four_axes, rotated
 from grilly.functional.attention_parts import operands_by_heads
-from grilly.functional.dispatch import Operand, Result, evaluate, floats
-from grilly.functional.kept import offsets
+from grilly.functional.dispatch import Operand, Result, evaluate, floats, offsets
 
 __all__ = ["attend_by_heads_backward"]
 

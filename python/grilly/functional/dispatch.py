@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -12,7 +13,6 @@ import numpy.typing as npt
 from grilly import _core, fallbacks
 from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import DeviceError, IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
-from grilly.functional.kept import kept
 from grilly.operands import as_floats, as_ids, host_array
 
 #: An operand: a NumPy array or anything convertible to one, or an array on a device.
@@ -20,6 +20,35 @@ Operand: TypeAlias = "npt.ArrayLike | VulkanTensor"
 #: A result: an array on the device if an operand was one, else a NumPy array.
 Result: TypeAlias = Any
 Prepared: TypeAlias = "npt.NDArray[Any] | VulkanTensor"
+#: Maximum size of the cache of constants in bytes, over all devices.
+MOST = 16 << 20
+
+_held: dict[Any, _core.Array] = {}
+# A forked process cannot use its parent's arrays.
+os.register_at_fork(after_in_child=_held.clear)
+
+
+def kept(engine: _core.Engine, make: Callable[..., npt.NDArray[Any]], *key: Any) -> _core.Array:
+    """The numbers `make(*key)` on a device, cached so that a chain of operations transfers nothing."""
+    place = (engine, make, key)
+    found = _held.get(place)
+    if found is None:
+        found = engine.upload(np.asarray(make(*key), order="C"))
+        if sum(array.nbytes for array in list(_held.values())) + found.nbytes > MOST:
+            _held.clear()
+        if found.nbytes <= MOST // 4:
+            _held[place] = found
+    return found
+
+
+def filled(value: float, shape: int | tuple[int, ...] = ()) -> npt.NDArray[np.float32]:
+    """An array filled with one number."""
+    return np.full(shape, value, np.float32)
+
+
+def offsets(rows: int, length: int) -> npt.NDArray[np.int32]:
+    """Boundaries of rows of equal length: the start of each, and the end of the last."""
+    return np.arange(rows + 1, dtype=np.int32) * length
 
 
 #: The architecture whose registered shaders run the operations; `Compute` sets it.

@@ -7,8 +7,7 @@ from typing import Any
 
 from grilly.functional.checks import need_shape, one_of
 from grilly.functional.cross_entropy import REDUCTIONS
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
-from grilly.functional.kept import filled
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, filled, floats, optional
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_backward", "mse_loss", "mse_loss_backward"]
 

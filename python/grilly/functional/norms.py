@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import need_axes, need_shape, number, whole
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
-from grilly.functional.kept import filled
 from grilly.operands import normal_axis
 
 __all__ = [
@@ -128,16 +129,23 @@ def layer_norm(
         >>> functional.layer_norm([[1.0, 3.0]], 2, eps=0.0).tolist()
         [[-1.0, 1.0]]
     """
-    x, w, b = floats(input, "input"), optional(weight, "weight"), optional(bias, "bias")
-    rows = normalized("layer_norm", x, normalized_shape, weight=w, bias=b)
-    axes, small = list(x.shape), number("layer_norm", "eps", eps)
+    return _norm("layer_norm", input, normalized_shape, eps, weight=weight, bias=bias)
 
-    def body(r: Any, x: Any, w: Any, b: Any) -> Any:
-        w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
-        b = r.kept(filled, 0.0, rows[1]) if b is None else b.reshape([rows[1]])
-        return r("layer_norm", x.reshape(rows), w, b, eps=small).reshape(axes)
 
-    return evaluate("layer_norm", body, x, w, b)
+def _norm(name: str, input: Operand, sizes: int | Sequence[int], eps: float, **weights: Operand | None) -> Result:
+    """A norm of the last axes; of several, as one."""
+    x, given = floats(input, "input"), {label: optional(weight, label) for label, weight in weights.items()}
+    rows, small = normalized(name, x, sizes, **given), number(name, "eps", eps)
+
+    def body(r: Any, x: Any, *given: Any) -> Any:
+        if given[0] is None and given[-1] is not None:
+            given = r.constant(np.ones(rows[1])), *given[1:]
+        if not isinstance(sizes, Sequence) or len(sizes) == 1:
+            return r(name, x, *given, eps=small)
+        flat = (None if weight is None else weight.reshape([rows[1]]) for weight in given)
+        return r(name, x.reshape(rows), *flat, eps=small).reshape(list(x.shape))
+
+    return evaluate(name, body, x, *given.values())
 
 
 def sizes_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
@@ -183,13 +191,11 @@ def layer_norm_backward(
         >>> found[1].tolist(), found[2].tolist()
         ([-1.0, 2.0], [1.0, 2.0])
     """
-    found: tuple[Result, Result, Result] = _norm_backward("layer_norm", grad_output, x, "gamma", gamma, eps, weights=2)
+    found: tuple[Result, Result, Result] = _norm_backward("layer_norm", grad_output, x, "gamma", gamma, eps)
     return found
 
 
-def _norm_backward(
-    operation: str, grad_output: Operand, x: Operand, label: str, weight: Operand, eps: float, weights: int
-) -> Result:
+def _norm_backward(operation: str, grad_output: Operand, x: Operand, label: str, weight: Operand, eps: float) -> Result:
     """The gradients of the input and of the weights, of which there are one or two."""
     name = f"{operation}_backward"
     g, x, w = floats(grad_output, "grad_output"), floats(x, "x"), floats(weight, label)
@@ -199,9 +205,8 @@ def _norm_backward(
     need_shape(name, "grad_output", g, axes)
 
     def body(r: Any, g: Any, x: Any, w: Any) -> Any:
-        # The values of the bias do not matter, so the weight is passed in its place.
-        flat = [w.reshape([rows[1]])] * weights
-        grad_x, *others = r.vjp(operation, r.wide(g).reshape(rows), r.wide(x).reshape(rows), *flat, eps=small)
+        operands = (value.reshape(shape) for value, shape in ((r.wide(g), rows), (r.wide(x), rows), (w, rows[1:])))
+        grad_x, *others = r.vjp(operation, *operands, eps=small)
         return r.like(grad_x.reshape(axes), x), *(r.like(other.reshape(last), w) for other in others)
 
     return evaluate(name, body, g, x, w, alike=2)
@@ -231,15 +236,7 @@ def rms_norm(
         >>> functional.rms_norm([[3.0, 4.0, 0.0, 0.0]], 4, eps=0.0).round(6).tolist()
         [[1.2000000476837158, 1.600000023841858, 0.0, 0.0]]
     """
-    x, w = floats(input, "input"), optional(weight, "weight")
-    rows = normalized("rms_norm", x, normalized_shape, weight=w)
-    axes, small = list(x.shape), number("rms_norm", "eps", eps)
-
-    def body(r: Any, x: Any, w: Any) -> Any:
-        w = r.kept(filled, 1.0, rows[1]) if w is None else w.reshape([rows[1]])
-        return r("rms_norm", x.reshape(rows), w, eps=small).reshape(axes)
-
-    return evaluate("rms_norm", body, x, w)
+    return _norm("rms_norm", input, normalized_shape, eps, weight=weight)
 
 
 def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: float = 1e-6) -> tuple[Result, Result]:
@@ -265,5 +262,5 @@ def rms_norm_backward(grad_output: Operand, x: Operand, weight: Operand, eps: fl
         >>> grad_input.tolist(), grad_weight.tolist()
         ([[-0.5, 0.5]], [1.0, 2.0])
     """
-    found: tuple[Result, Result] = _norm_backward("rms_norm", grad_output, x, "weight", weight, eps, weights=1)
+    found: tuple[Result, Result] = _norm_backward("rms_norm", grad_output, x, "weight", weight, eps)
     return found

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grilly.functional.checks import need_axes, need_shape
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
-from grilly.functional.kept import filled
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, filled, floats, optional
 
 __all__ = ["whitening_apply", "whitening_batch_stats", "whitening_transform"]
 

@@ -228,7 +228,7 @@ mod tests {
         let pool = Step::Pool;
         assert_eq!(scores("modernbert", json!({})).unwrap()[0], pool(PoolMode::Cls));
         let mean = scores("modernbert", json!({"classifier_pooling": "mean", "norm_bias": true, "norm_eps": 0.5}));
-        let norm = Step::Norm { name: "head.norm".into(), kind: NormKind::Layer, eps: 0.5 };
+        let norm = Step::Norm { name: "head.norm".into(), kind: NormKind::Layer { bias: true }, eps: 0.5 };
         let mean = mean.unwrap();
         assert_eq!((&mean[0], &mean[3]), (&pool(PoolMode::Mean), &norm));
         assert_eq!(scores("eurobert", json!({})).unwrap()[3], pool(PoolMode::Mean));

@@ -31,7 +31,7 @@ pub fn read(config: ConfigFile<'_>) -> Read {
     let spec = EncoderSpec {
         positions: config::longest(&spec),
         rotary,
-        norm: if norm_bias { NormKind::Layer } else { NormKind::LayerWithoutBias },
+        norm: NormKind::Layer { bias: norm_bias },
         gated: true,
         embedding_norm: Some("embeddings.norm".into()),
         final_norm: Some("final_norm".into()),

@@ -202,7 +202,7 @@ impl Builder<'_> {
             Head::LayerNorm { path, dimension } => {
                 let x = features.read(Feature::Sentence, head)?;
                 self.check_columns(x, *dimension, &format!("{path}: dimension"))?;
-                let y = self.norm_as(NormKind::Layer, 1e-5, path, &format!("{path}/norm"), x)?;
+                let y = self.norm_as(NormKind::Layer { bias: true }, 1e-5, path, &format!("{path}/norm"), x)?;
                 features.write(Feature::Sentence, y);
             }
             Head::Normalize { of } => {

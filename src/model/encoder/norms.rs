@@ -20,11 +20,13 @@ impl Builder<'_> {
             part.recipe.push(Recipe::PlusOne);
         }
         let weight = self.graph.weight(vec![part], columns.clone());
-        let bias = match kind {
-            NormKind::Rms | NormKind::RmsPlusOne => return self.graph.node(node, RmsNorm { eps }, &[x, weight]),
-            NormKind::Layer => self.graph.weight(vec![format!("{name}.bias").into()], columns),
-            NormKind::LayerWithoutBias => self.graph.filled(0.0, columns),
-        };
-        self.graph.node(node, LayerNorm { eps }, &[x, weight, bias])
+        match kind {
+            NormKind::Rms | NormKind::RmsPlusOne => self.graph.node(node, RmsNorm { eps }, &[x, weight]),
+            NormKind::Layer { bias: false } => self.graph.node(node, LayerNorm { eps }, &[x, weight]),
+            NormKind::Layer { bias: true } => {
+                let bias = self.graph.weight(vec![format!("{name}.bias").into()], columns);
+                self.graph.node(node, LayerNorm { eps }, &[x, weight, bias])
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::ops::Dim;
 
 /// One operand of an op.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Operand {
     /// Its name in the op's documentation and errors.
     pub name: &'static str,
@@ -24,12 +24,14 @@ pub struct Operand {
 }
 
 /// When an operand is present.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Presence {
     /// Always.
     Required,
     /// If the caller passes it; it is the last operand.
     Optional,
+    /// Always: where the caller leaves out the last operands, graphs fill these with a number.
+    Filled(f32),
     /// If the attribute of its name is set; otherwise the op's signature does not contain it.
     Attribute,
 }
@@ -226,6 +228,11 @@ impl Operand {
     /// The same operand, which the caller may leave out.
     pub(in crate::ops) const fn optional(self) -> Self {
         Operand { presence: Presence::Optional, ..self }
+    }
+
+    /// The same operand, filled with a number where the caller leaves it out.
+    pub(in crate::ops) const fn or_filled(self, number: f32) -> Self {
+        Operand { presence: Presence::Filled(number), ..self }
     }
 
     /// The same operand, present if the attribute of its name is set.

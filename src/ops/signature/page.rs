@@ -68,9 +68,10 @@ fn row(text: &mut String, operand: &Operand) {
         None => "float32".to_owned(),
     };
     let when = match operand.presence {
-        Presence::Required => "",
-        Presence::Optional => "may be left out",
-        Presence::Attribute => "if the attribute asks for it",
+        Presence::Required => String::new(),
+        Presence::Optional => "may be left out".to_owned(),
+        Presence::Filled(number) => format!("{number} where left out"),
+        Presence::Attribute => "if the attribute asks for it".to_owned(),
     };
     writeln!(text, "| `{}` | {} | {types} | {when} |", operand.name, role(operand.role)).unwrap();
 }

@@ -15,7 +15,8 @@ fn operands_point_at_operands_and_optional_ones_come_last() {
         for (place, operand) in operands.iter().enumerate() {
             assert!(operands[..place].iter().all(|other| other.name != operand.name), "{name}: {}", operand.name);
             let after = &operands[place..];
-            assert!(operand.presence == Presence::Required || after.iter().all(|o| o.presence == operand.presence));
+            let kind = |operand: &Operand| std::mem::discriminant(&operand.presence);
+            assert!(operand.presence == Presence::Required || after.iter().all(|o| kind(o) == kind(operand)));
             if let Some(Follows::Whole(other) | Follows::Columns(other)) = operand.shape {
                 assert!(op.place_of(other, place).is_some(), "{name}: {} has no {other}", operand.name);
             }
