@@ -239,7 +239,7 @@ impl Graph {
     }
 
     /// An operand of a step, in the shape that the step takes.
-    fn term(&mut self, term: &Term, given: &[ValueId], results: &[ValueId]) -> ValueId {
+    pub(super) fn term(&mut self, term: &Term, given: &[ValueId], results: &[ValueId]) -> ValueId {
         let id = match term.from {
             Origin::Operand(place) => given[place],
             Origin::Step(place) => results[place],

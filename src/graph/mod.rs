@@ -1,5 +1,6 @@
 //! Computation graphs (`Graph`), their optimisation (`fuse`) and their execution order (`Plan`).
 
+mod defined;
 pub mod fuse;
 mod gradients;
 mod integers;

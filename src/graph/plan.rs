@@ -95,6 +95,15 @@ impl Plan {
         plan
     }
 
+    /// The plan for a device that runs the ops for which `runs` is true, and the definitions of the others.
+    pub fn defined(mut self, runs: &dyn Fn(&Op) -> bool) -> Self {
+        if !self.graph.nodes.iter().all(|node| runs(&node.op)) {
+            self.graph = self.graph.defined(runs);
+            self.place(None);
+        }
+        self
+    }
+
     /// The plan for batches with exactly these counts: constants, values of which the length of texts is an axis, and
     /// operands of the ops that take known axes alone get their sizes.
     ///
@@ -125,12 +134,7 @@ impl Plan {
             let seen = node.operands.iter().zip(sizes).map(|(id, shape)| graph.view(&node.name, *id, shape));
             let operands: Vec<ValueId> = seen.collect();
             let results = graph.apply(&node.name, node.op, &operands)?;
-            for (before, result) in node.results.iter().zip(results) {
-                let source = std::mem::replace(&mut graph.values[before.0].source, Source::View(result));
-                if let Source::Slice(..) = source {
-                    graph.values[result.0].source = source;
-                }
-            }
+            graph.replace_values(&node.results, results);
         }
         plan.place(Some(counts));
         Ok(plan)

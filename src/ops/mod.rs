@@ -43,6 +43,7 @@ use crate::dtype::DType;
 use crate::{Error, Result};
 
 macro_rules! ops {
+    ($({ $($rows:tt)* })+) => { ops! { $($($rows)*)+ } };
     ($($file:ident { $($variant:ident = $name:ident),+ })*) => {
         $(
             pub mod $file;

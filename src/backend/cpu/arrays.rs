@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::constants::Constants;
 use super::floats::Floats;
+use super::kernels;
 use super::simd::Arch;
 use super::step::Step;
 use super::threads::{Team, Threads};
@@ -79,6 +80,7 @@ impl ArrayEngine for CpuArrays {
     }
 
     fn prepare(&self, plan: Plan, counts: Counts, _: Narrow) -> Result<Prepared> {
+        let plan = plan.defined(&kernels::has);
         let graph = &plan.graph;
         let narrow = |id: &&ValueId| graph.value(**id).dtype.is_narrow();
         for node in graph.nodes.iter().filter(|node| node.op.operand(0).role != Role::Any) {

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use super::chunks::{self, Texts};
 use super::constants::Constants;
+use super::kernels;
 use super::simd::Arch;
 use super::step::Step;
 use super::threads::{Team, Threads};
@@ -57,6 +58,7 @@ impl CpuProgram {
             return Err(Error::unsupported(what, "a batch on the CPU is stored as float32"));
         }
         let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
+        let plan = Arc::new(Arc::unwrap_or_clone(plan).defined(&kernels::has));
         let threads = Threads::new(options.num_threads)?;
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = plan.graph.outputs.iter().map(|output| plan.graph.needed_for([output].into_iter())).collect();

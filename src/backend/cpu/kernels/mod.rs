@@ -1,11 +1,12 @@
-//! One file per op, named after it and including its gradient: how a step runs on the CPU.
+//! One file per op of the first group of `ops/table.rs`, named after it and including its gradient: how a step runs on the
+//! CPU.
 
 mod functions;
 
 use super::floats::Floats;
 use super::step::Step;
-use crate::Result;
 use crate::ops::{Op, each_op};
+use crate::{Error, Result};
 
 /// The memory a kernel writes: the results, or the first of them, with or without the scratch memory.
 pub struct Memory<'a, 'b> {
@@ -34,15 +35,24 @@ impl<'a, 'b> From<Memory<'a, 'b>> for &'a mut [f32] {
 }
 
 macro_rules! kernels {
-    ($($file:ident { $($variant:ident = $name:ident),+ })*) => {
+    ({ $($file:ident { $($variant:ident = $name:ident),+ })* } $({ $($defined:tt)* })*) => {
         $(mod $file;)*
+
+        /// Whether the op has a kernel; plans run the definitions of others.
+        pub fn has(op: &Op) -> bool {
+            matches!(op, $($(Op::$variant(_))|+)|*)
+        }
 
         /// Runs one step, by the function named after the op.
         ///
         /// # Errors
-        /// `InvalidArgument` or `IndexOutOfRange` for operands that contradict the plan, `OutOfMemory` for scratch memory.
+        /// `InvalidArgument` or `IndexOutOfRange` for operands that contradict the plan, `OutOfMemory` for scratch memory,
+        /// `Unsupported` for an op without a kernel.
         pub fn run(step: &Step<'_>, op: &Op, memory: Memory<'_, '_>) -> Result<()> {
-            match op { $($(Op::$variant(op) => $file::$name(step, op, memory.into()),)+)* }
+            match op {
+                $($(Op::$variant(op) => $file::$name(step, op, memory.into()),)+)*
+                other => Err(Error::unsupported(other.name(), "the CPU has no kernel for it")),
+            }
         }
     };
 }

@@ -13,25 +13,9 @@ const LEAST: usize = 1 << 12;
 /// Sums of magnitudes, from which on a scale has no quotient among the normal numbers: 2^126.
 const MOST_SUM: f32 = f32::from_bits(253 << 23);
 
-/// Rows of columns, and the factors of these.
-pub(super) struct Given<'a> {
-    pub(super) x: &'a [f32],
-    pub(super) columns: usize,
-    pub(super) factors: Option<&'a [f32]>,
-}
-
 pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&mut [f32]]) -> Result<()> {
+    let (x, columns) = (step.floats(0)?, step.shape(0).columns());
     let factors = op.factors.then(|| step.floats(1)).transpose()?;
-    quantize(step, op, Given { x: step.floats(0)?, columns: step.shape(0).columns(), factors }, results)
-}
-
-/// The integers, scales and zeros of rows.
-pub(super) fn quantize(
-    step: &Step<'_>,
-    op: &QuantizeRows,
-    Given { x, columns, factors }: Given<'_>,
-    results: &mut [&mut [f32]],
-) -> Result<()> {
     let (q, scale, zero) = match results {
         [q, scale] => (q, scale, None),
         [q, scale, zero] => (q, scale, Some(zero)),

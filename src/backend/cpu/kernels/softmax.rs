@@ -23,16 +23,6 @@ fn weights(y: &mut [f32], any: bool) {
 }
 
 pub(super) fn softmax(step: &Step<'_>, op: &Softmax, out: &mut [f32]) -> Result<()> {
-    rows(step, op, out, |_, _| {})
-}
-
-/// Computes each row, then calls `then` on it with the position of its first element.
-pub(super) fn rows(
-    step: &Step<'_>,
-    op: &Softmax,
-    out: &mut [f32],
-    then: impl Fn(usize, &mut [f32]) + Sync,
-) -> Result<()> {
     let x = step.floats(0)?;
     let shape = step.shape(0);
     let columns = shape.columns();
@@ -62,7 +52,6 @@ pub(super) fn rows(
                     }
                 }
                 weights(y, any);
-                then(row * columns, y);
             }
         },
     );

@@ -65,6 +65,7 @@ pub fn lower_for(plan: &Plan, capabilities: &Capabilities, narrow: Narrow) -> Re
 }
 
 macro_rules! lowerings {
+    ($({ $($rows:tt)* })+) => { lowerings! { $($($rows)*)+ } };
     ($($file:ident { $($variant:ident = $name:ident),+ })*) => {
         /// Adds the dispatches of a node, by the function named after the op.
         fn lower_node(to: &mut Lowering<'_>) -> Result<()> {

@@ -1,0 +1,41 @@
+//! Ops as the steps of their definitions, for devices that have no kernels for them.
+
+use super::{Graph, Node, Source, ValueId};
+use crate::Result;
+use crate::ops::Op;
+
+impl Graph {
+    /// The same graph where each op for which `runs` is false is the steps of its definition; one without steps stays.
+    pub(super) fn defined(mut self, runs: &dyn Fn(&Op) -> bool) -> Self {
+        for node in std::mem::take(&mut self.nodes) {
+            match if runs(&node.op) { Ok(Vec::new()) } else { self.steps_of(&node) } {
+                Ok(made) if !made.is_empty() => self.replace_values(&node.results, made),
+                _ => self.nodes.push(node),
+            }
+        }
+        self
+    }
+
+    /// Appends the steps of a node's definition. Returns the results of the last, and where the op has more, those of all.
+    fn steps_of(&mut self, node: &Node) -> Result<Vec<ValueId>> {
+        let (mut made, mut last) = (Vec::new(), Vec::new());
+        for step in node.op.definition(&self.shapes(&node.operands))? {
+            let operands = step.operands.iter().map(|term| self.term(term, &node.operands, &made));
+            let operands: Vec<ValueId> = operands.collect();
+            last = self.apply(&node.name, step.op, &operands)?;
+            made.extend(&last);
+        }
+        last.append(&mut made);
+        Ok(last)
+    }
+
+    /// Lets other values, which nodes compute, stand for these.
+    pub(super) fn replace_values(&mut self, before: &[ValueId], made: impl IntoIterator<Item = ValueId>) {
+        for (before, made) in before.iter().zip(made) {
+            let source = std::mem::replace(&mut self.values[before.0].source, Source::View(made));
+            if let Source::Slice(..) = source {
+                self.values[made.0].source = source;
+            }
+        }
+    }
+}
