@@ -107,7 +107,7 @@ def test_places_biases_and_grouped_heads(put, heads, groups, masks, queries, key
         close(output, weights @ wide_v)
         mask = RNG.random((2, 1, 1, keys)) < 0.6
         masked = soft(scores, keep & mask)
-        for given in (mask, put(mask)):
+        for given in (mask, put(mask), put(np.int32(2) * mask)):
             close(functional.attention(put(q), k, v, given, bias=bias, **masks)[1], masked)
         close(
             functional.attention(put(q), k, v, 1 - 2.0 * mask, bias=bias, **masks)[1],

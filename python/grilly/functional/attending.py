@@ -105,7 +105,7 @@ def attend(
     fused = mask is None and not need_weights and value_width == width
     given, keep = mask_operand(name, mask, scores_shape)
     if keep and not masks.plain and given is not None:
-        given = changed(given, lambda mask: mask & visible(masks, queries, keys))
+        given = changed(given, lambda mask: (mask != 0) & visible(masks, queries, keys))
     # Operations broadcast over 4 axes at most.
     merged = [math.prod(batch[:-1]), heads, queries, keys]
 

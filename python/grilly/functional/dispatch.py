@@ -159,7 +159,7 @@ def floats(value: Any, name: str) -> Prepared:
     """A float32 or float16 operand; integers on a device are converted to float32 there."""
     if isinstance(value, VulkanTensor):
         if value._array.dtype == "int32":
-            return wrap(value._array.engine.upload(as_floats(integers_of(value), name)))
+            return wrap(value._array.engine.call("cast", (value._array,), {"to": "float32"}))
         return value
     return as_floats(value, name)
 
@@ -190,12 +190,7 @@ def ids(value: Any, name: str, rows: int) -> tuple[Prepared, npt.NDArray[np.int3
 def mask_values(value: Any, name: str) -> tuple[Prepared, bool]:
     """A mask as an operand, and whether it is a keep mask: bool and integers keep where they are not 0."""
     if isinstance(value, VulkanTensor):
-        if value._array.dtype != "int32":
-            return value, False
-        host = integers_of(value)
-        if host.size == 0 or (host.min() >= 0 and host.max() <= 1):
-            return value, True
-        return wrap(value._array.engine.upload((host != 0).astype(np.int32)), (host != 0).astype(np.int32)), True
+        return value, value._array.dtype == "int32"
     array = host_array(value, name)
     if array.dtype.kind in "biu":
         return np.asarray(array != 0, dtype=np.int32, order="C"), True
