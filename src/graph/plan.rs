@@ -70,6 +70,7 @@ impl Plan {
 
     /// As [`Plan::new`] for the architecture of `fusion`, without fusing the ops that it requires unfused.
     pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
+        graph = graph.defined(&|op| !op.is_composed());
         graph.drop_unneeded();
         let outcomes = super::fuse::all(&mut graph, fusion);
         let (buffers, storage) = place(&graph, None);

@@ -13,10 +13,19 @@ impl Operation for BinaryCrossEntropy {
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3], &[2, 3]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("p"), Operand::rows("t").like("p")]).flops(5);
 
-    /// `g (p - t) / max(p (1 - p), 1e-12)`, as in torch; targets have none.
+    /// Targets have none.
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         let mut vjp = Vjp::new(operands.len());
-        let [p, t] = [0, 1].map(|place| Term::whole(Origin::Operand(place)));
+        let operand = |place| Term::whole(Origin::Operand(place));
+        let by_p = Self::slope(&mut vjp, [operand(0), operand(1)], Term::whole(Vjp::gradient(operands.len())));
+        vjp.give(0, by_p);
+        Some(vjp)
+    }
+}
+
+impl BinaryCrossEntropy {
+    /// `g (p - t) / max(p (1 - p), 1e-12)`, as in torch.
+    pub(super) fn slope(vjp: &mut Vjp, [p, t]: [Term; 2], g: Term) -> Term {
         // 1 - p is exact from 0.5 on, p - p^2 is not.
         let below = vjp.by_number(BinaryKind::Subtract, p.clone(), 1.0);
         let rest = vjp.by_number(BinaryKind::Multiply, below, -1.0);
@@ -24,8 +33,6 @@ impl Operation for BinaryCrossEntropy {
         let divisor = vjp.at_least(product, 1e-12);
         let difference = vjp.binary(BinaryKind::Subtract, p, t);
         let slope = vjp.binary(BinaryKind::Divide, difference, divisor);
-        let by_p = vjp.binary(BinaryKind::Multiply, slope, Term::whole(Vjp::gradient(operands.len())));
-        vjp.give(0, by_p);
-        Some(vjp)
+        vjp.binary(BinaryKind::Multiply, slope, g)
     }
 }

@@ -23,6 +23,7 @@ pub use self::{
     binary::BinaryKind,
     levels::{Levels, Places, Scope},
     linear::Residual,
+    loss::{LossKind, Reduction},
     matmul::Strided,
     normalize::Floor,
     pool::PoolMode,
@@ -132,6 +133,17 @@ macro_rules! ops {
 }
 
 each_op!(ops);
+
+macro_rules! composed {
+    ($kernels:tt $fused:tt { $($file:ident { $($variant:ident = $name:ident),+ })* }) => {
+        impl Op {
+            /// Whether no device has kernels for it: plans have the steps of its definition.
+            pub fn is_composed(&self) -> bool { matches!(self, $($(Op::$variant(_))|+)|*) }
+        }
+    };
+}
+
+each_op!(composed);
 
 impl Op {
     /// Shapes of the results.

@@ -61,6 +61,12 @@ macro_rules! each_op {
                 }
                 softmax_dropout { SoftmaxDropout = softmax_dropout }
             }
+            // Compositions: plans have the steps of their definitions alone.
+            {
+                loss { Loss = loss }
+                softmax_along { SoftmaxAlong = softmax_along, SoftmaxAlongBackward = softmax_along_backward }
+                whiten { Whiten = whiten }
+            }
         }
     };
 }

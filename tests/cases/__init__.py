@@ -8,6 +8,7 @@ from cases import (
     attending,
     attending_backward,
     attention_parts,
+    compositions,
     edges,
     elementwise,
     experts,
@@ -23,8 +24,8 @@ from cases import (
 from cases.table import OpCase
 
 FAMILIES = (
-    activations, elementwise, softmaxes, rows, products, attention_parts, attending, attending_backward, gathering,
-    experts, fused, fused_products, quantized, training, edges,
+    activations, elementwise, softmaxes, compositions, rows, products, attention_parts, attending, attending_backward,
+    gathering, experts, fused, fused_products, quantized, training, edges,
 )  # fmt: skip
 CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 

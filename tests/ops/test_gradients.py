@@ -127,7 +127,9 @@ def test_references_of_derivatives_are_those_of_differences(case):
     y = result(case.op, operands, case.attributes)
     g = np.random.default_rng(5).standard_normal(y.shape)
     # Softmax's takes the result, attention's too; of the others, the norms' lack the bias.
-    given = {"softmax": [y], "layer_norm": operands[:2], "attention": [y, *operands]}.get(case.op, operands)
+    given = {"softmax": [y], "softmax_along": [y], "layer_norm": operands[:2], "attention": [y, *operands]}.get(
+        case.op, operands
+    )
     expected, chosen = differences(case.op, operands, case.attributes, 0, g)
     found = result(f"{case.op}_backward", [g, *given], case.attributes).reshape(-1)[chosen]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6 * max(1, np.abs(expected).max()))

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from grilly.functional.checks import need_shape, one_of
 from grilly.functional.cross_entropy import REDUCTIONS
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, filled, floats, optional
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_backward", "mse_loss", "mse_loss_backward"]
-
-
-def reduced(r: Any, losses: Any, kind: str) -> Any:
-    """The unreduced losses, their sum or their mean."""
-    if kind == "none":
-        return losses
-    return r("reduce", losses.reshape([math.prod(losses.shape)]), axis=0, kind=kind)
-
-
-def spread(r: Any, g: Any, axes: tuple[int, ...], kind: str) -> Any:
-    """Spreads the gradient of a reduced loss over all elements."""
-    if kind == "none":
-        return g
-    each = 1.0 / max(math.prod(axes), 1) if kind == "mean" else 1.0
-    return r("binary", r.kept(filled, each, tuple(axes)), r.wide(g), kind="multiply")
 
 
 def pair(name: str, input: Operand, target: Operand) -> tuple[Prepared, Prepared]:
     x, t = floats(input, "input"), floats(target, "target")
     need_shape(name, "target", t, x.shape)
     return x, t
+
+
+def _loss(
+    name: str, kind: str, reduction: str, input: Operand, target: Operand, weight: Operand | None = None
+) -> Result:
+    reduction = one_of(name, "reduction", reduction, REDUCTIONS)
+    operands = *pair(name, input, target), optional(weight, "weight")
+    return evaluate(name, lambda r, *given: r("loss", *given, kind=kind, reduction=reduction), *operands, alike=2)
+
+
+def _loss_backward(
+    name: str,
+    kind: str,
+    reduction: str,
+    grad_output: Operand,
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+) -> Result:
+    reduction = one_of(name, "reduction", reduction, REDUCTIONS)
+    x, t = pair(name, input, target)
+    g = floats(grad_output, "grad_output")
+    need_shape(name, "grad_output", g, x.shape if reduction == "none" else ())
+
+    def body(r: Any, g: Any, x: Any, t: Any, w: Any) -> Any:
+        return r.like(r.vjp("loss", r.wide(g), r.wide(x), r.wide(t), w, kind=kind, reduction=reduction)[0], x)
+
+    return evaluate(name, body, g, x, t, optional(weight, "weight"), alike=3)
 
 
 def binary_cross_entropy(
@@ -57,15 +69,7 @@ def binary_cross_entropy(
         >>> functional.binary_cross_entropy([0.0], [1.0]).tolist()
         100.0
     """
-    kind = one_of("binary_cross_entropy", "reduction", reduction, REDUCTIONS)
-    x, t = pair("binary_cross_entropy", input, target)
-
-    def body(r: Any, x: Any, t: Any, w: Any) -> Any:
-        losses = r("binary_cross_entropy", r.wide(x), t)
-        losses = losses if w is None else r("binary", losses, w, kind="multiply")
-        return r.like(reduced(r, losses, kind), x)
-
-    return evaluate("binary_cross_entropy", body, x, t, optional(weight, "weight"), alike=2)
+    return _loss("binary_cross_entropy", "binary_cross_entropy", reduction, input, target, weight)
 
 
 def binary_cross_entropy_backward(
@@ -93,17 +97,8 @@ def binary_cross_entropy_backward(
         >>> functional.binary_cross_entropy_backward(1.0, [0.5], [1.0]).tolist()
         [-2.0]
     """
-    kind = one_of("binary_cross_entropy_backward", "reduction", reduction, REDUCTIONS)
-    x, t = pair("binary_cross_entropy_backward", input, target)
-    axes, g = x.shape, floats(grad_output, "grad_output")
-    need_shape("binary_cross_entropy_backward", "grad_output", g, axes if kind == "none" else ())
-
-    def body(r: Any, g: Any, x: Any, t: Any, w: Any) -> Any:
-        each = r.wide(spread(r, g, axes, kind))
-        each = each if w is None else r("binary", each, w, kind="multiply")
-        return r.like(r.vjp("binary_cross_entropy", each, r.wide(x), r.wide(t))[0], x)
-
-    return evaluate("binary_cross_entropy_backward", body, g, x, t, optional(weight, "weight"), alike=3)
+    name = "binary_cross_entropy_backward"
+    return _loss_backward(name, "binary_cross_entropy", reduction, grad_output, input, target, weight)
 
 
 def mse_loss(input: Operand, target: Operand, reduction: str = "mean") -> Result:
@@ -127,13 +122,7 @@ def mse_loss(input: Operand, target: Operand, reduction: str = "mean") -> Result
         >>> float(functional.mse_loss([1.0, 5.0], [1.0, 1.0]))
         8.0
     """
-    kind = one_of("mse_loss", "reduction", reduction, REDUCTIONS)
-
-    def body(r: Any, x: Any, t: Any) -> Any:
-        difference = r("binary", r.wide(x), t, kind="subtract")
-        return r.like(reduced(r, r("binary", difference, difference, kind="multiply"), kind), x)
-
-    return evaluate("mse_loss", body, *pair("mse_loss", input, target), alike=2)
+    return _loss("mse_loss", "squared", reduction, input, target)
 
 
 def mse_loss_backward(grad_output: Operand, input: Operand, target: Operand, reduction: str = "mean") -> Result:
@@ -158,14 +147,4 @@ def mse_loss_backward(grad_output: Operand, input: Operand, target: Operand, red
         >>> functional.mse_loss_backward(1.0, [1.0, 5.0], [1.0, 1.0]).tolist()
         [0.0, 4.0]
     """
-    kind = one_of("mse_loss_backward", "reduction", reduction, REDUCTIONS)
-    x, t = pair("mse_loss_backward", input, target)
-    axes, g = x.shape, floats(grad_output, "grad_output")
-    need_shape("mse_loss_backward", "grad_output", g, axes if kind == "none" else ())
-
-    def body(r: Any, g: Any, x: Any, t: Any) -> Any:
-        difference = r("binary", r.wide(x), t, kind="subtract")
-        twice = r("binary", difference, r.kept(filled, 2.0), kind="multiply")
-        return r.like(r("binary", twice, spread(r, g, axes, kind), kind="multiply"), x)
-
-    return evaluate("mse_loss_backward", body, g, x, t, alike=3)
+    return _loss_backward("mse_loss_backward", "squared", reduction, grad_output, input, target)

@@ -44,22 +44,15 @@ def softmax(x: Operand, dim: int = -1) -> Result:
         [[0.5, 0.5], [1.0, 0.0]]
     """
     prepared = floats(x, "x")
-    axes = prepared.shape
-    axis = normal_axis(dim, len(axes), "dim")
+    op, attributes = _along("softmax", prepared, dim)
+    return evaluate("softmax", lambda r, x: r(op, x, **attributes), prepared)
 
-    def body(r: Any, x: Any) -> Any:
-        if axis == len(axes) - 1:
-            return r("softmax", x)
-        if not math.prod(axes):
-            return x
-        column = [*axes[:axis], 1, *axes[axis + 1 :]]
-        wide = r.wide(x)
-        largest = r("reduce", wide, axis=axis, kind="max").reshape(column)
-        powers = r("activation", r("binary", wide, largest, kind="subtract"), kind="exp")
-        total = r("reduce", powers, axis=axis, kind="sum").reshape(column)
-        return r.like(r("binary", powers, total, kind="divide"), x)
 
-    return evaluate("softmax", body, prepared)
+def _along(name: str, x: Prepared, dim: int) -> tuple[str, dict[str, int]]:
+    """The operation over an axis, and its attributes."""
+    axes = len(x.shape)
+    axis = normal_axis(dim, axes, "dim")
+    return (name, {}) if axis == axes - 1 else (name.replace("softmax", "softmax_along"), {"axis": axis})
 
 
 def softmax_backward(grad_output: Operand, softmax_output: Operand, dim: int = -1) -> Result:
@@ -85,19 +78,9 @@ def softmax_backward(grad_output: Operand, softmax_output: Operand, dim: int = -
         [0.25, -0.25]
     """
     g, y = floats(grad_output, "grad_output"), floats(softmax_output, "softmax_output")
-    axes = y.shape
-    need_shape("softmax_backward", "grad_output", g, axes)
-    axis = normal_axis(dim, len(axes), "dim")
-
-    def body(r: Any, g: Any, y: Any) -> Any:
-        if axis == len(axes) - 1:
-            return r.like(r("softmax_backward", g, y), y)
-        wide, result = r.wide(g), r.wide(y)
-        dots = r("reduce", r("binary", wide, result, kind="multiply"), axis=axis, kind="sum")
-        centred = r("binary", wide, dots.reshape([*axes[:axis], 1, *axes[axis + 1 :]]), kind="subtract")
-        return r.like(r("binary", result, centred, kind="multiply"), y)
-
-    return evaluate("softmax_backward", body, g, y, alike=2)
+    need_shape("softmax_backward", "grad_output", g, y.shape)
+    op, attributes = _along("softmax_backward", y, dim)
+    return evaluate("softmax_backward", lambda r, g, y: r.like(r(op, g, y, **attributes), y), g, y, alike=2)
 
 
 def layer_norm(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from grilly.functional.checks import need_axes, need_shape
-from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, filled, floats, optional
+from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 
 __all__ = ["whitening_apply", "whitening_batch_stats", "whitening_transform"]
-
-EPS = 1e-8
 
 
 def whitening_transform(
@@ -42,7 +40,7 @@ def whitening_transform(
     def body(r: Any, x: Any, mean: Any, std: Any) -> Any:
         mean = r("reduce", x, axis=0, kind="mean") if mean is None else mean
         std = r("reduce", x, axis=0, kind="deviation") if std is None else std
-        return apply(r, x, mean, std), mean, std
+        return r("whiten", x, mean, std), mean, std
 
     found: tuple[Result, Result, Result] = evaluate("whitening_transform", body, x, centre, spread)
     return found
@@ -71,7 +69,7 @@ def whitening_apply(data: Operand, mean: Operand, std: Operand) -> Result:
     """
     x, centre, spread = floats(data, "data"), floats(mean, "mean"), floats(std, "std")
     check("whitening_apply", x, centre, spread)
-    return evaluate("whitening_apply", apply, x, centre, spread)
+    return evaluate("whitening_apply", lambda r, *given: r("whiten", *given), x, centre, spread)
 
 
 def whitening_batch_stats(data: Operand) -> tuple[Result, Result]:
@@ -107,8 +105,3 @@ def check(name: str, x: Prepared, mean: Prepared | None, std: Prepared | None) -
     columns = need_axes(name, "data", x, 1)[1:]
     need_shape(name, "mean", mean, columns)
     need_shape(name, "std", std, columns)
-
-
-def apply(r: Any, x: Any, mean: Any, std: Any) -> Any:
-    divisor = r("binary", r.wide(std), r.kept(filled, EPS), kind="add")
-    return r.like(r("binary", r("binary", r.wide(x), mean, kind="subtract"), divisor, kind="divide"), x)

@@ -37,10 +37,10 @@ use self::{
 use super::Capabilities;
 use super::kernel::Dispatch;
 use super::lowering::Lowering;
-use crate::Result;
 use crate::backend::Narrow;
 use crate::graph::Plan;
 use crate::ops::{Op, each_op};
+use crate::{Error, Result};
 
 /// Lowers every node of the plan to the shaders registered for its architecture.
 ///
@@ -65,11 +65,14 @@ pub fn lower_for(plan: &Plan, capabilities: &Capabilities, narrow: Narrow) -> Re
 }
 
 macro_rules! lowerings {
-    ($({ $($rows:tt)* })+) => { lowerings! { $($($rows)*)+ } };
+    ({ $($rows:tt)* } { $($fused:tt)* } $composed:tt) => { lowerings! { $($rows)* $($fused)* } };
     ($($file:ident { $($variant:ident = $name:ident),+ })*) => {
         /// Adds the dispatches of a node, by the function named after the op.
         fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
-            match to.op() { $($(Op::$variant(op) => $name(to, op),)+)* }
+            match to.op() {
+                $($(Op::$variant(op) => $name(to, op),)+)*
+                op => Err(Error::unsupported(op.name(), "no device has a kernel for it")),
+            }
         }
     };
 }

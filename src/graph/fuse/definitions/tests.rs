@@ -57,10 +57,11 @@ fn every_fused_op_is_found_in_its_definition() {
 
 #[test]
 fn ops_with_a_definition_are_sought() {
-    for name in Op::NAMES {
+    for (op, _) in Op::examples().into_iter().filter(|(op, _)| !op.is_composed()) {
+        let name = op.name();
         let file = format!("src/ops/{name}.rs");
         let fused = std::fs::read_to_string(file).is_ok_and(|text| text.contains("fn definition(&self, "));
-        assert_eq!(fused, Op::sought().iter().any(|(sought, _)| sought == name), "{name}");
+        assert_eq!(fused, Op::sought().iter().any(|(sought, _)| *sought == name), "{name}");
     }
 }
 
