@@ -3,6 +3,12 @@
 use std::mem;
 use std::sync::OnceLock;
 
+use pyo3::prelude::*;
+
+use crate::error::PyResult;
+use crate::lock;
+use crate::text::Name;
+use grilly::embed::Route;
 use grilly::{Error, Result, process};
 
 /// Id of the first process that loaded a model: in a fork of it, threads and devices belong to the parent.
@@ -60,5 +66,55 @@ impl<T> From<T> for Owned<T> {
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         drop(self.take());
+    }
+}
+
+/// A loaded model.
+pub(crate) struct Loaded(Owned<grilly::Model>);
+
+impl From<grilly::Model> for Loaded {
+    fn from(model: grilly::Model) -> Self {
+        Loaded(model.into())
+    }
+}
+
+impl Loaded {
+    /// The model.
+    ///
+    /// # Errors
+    /// `Unusable` in a fork.
+    pub(crate) fn get(&self) -> Result<&grilly::Model> {
+        check_process()?;
+        self.0.get("model")
+    }
+
+    /// The route that a task chooses; without a task and a default route the first.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a task that chooses none, and as [`Loaded::get`].
+    pub(crate) fn route(&self, task: Option<&Name>) -> Result<&Route> {
+        let model = self.get()?;
+        task.map_or_else(|| Ok(model.usual()), |task| model.route(Some(&task.0)))
+    }
+
+    /// Runs short work on the model without the interpreter's lock.
+    ///
+    /// # Errors
+    /// As [`Loaded::get`].
+    pub(crate) fn briefly<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&grilly::Model) -> T + Send,
+    ) -> PyResult<T> {
+        let model = self.get()?;
+        Ok(lock::briefly_without(py, || work(model)))
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        let mut model = self.0.take();
+        // Waiting for the device with the lock held would block threads that log.
+        Python::try_attach(|py| lock::briefly_without(py, || model = None));
     }
 }

@@ -52,7 +52,7 @@ fn sequences(given: List<'_, '_>, words: bool) -> grilly::Result<Vec<Sequence>> 
 impl Tokenizer {
     /// Runs short work on the tokenizer without the interpreter's lock.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&core::Tokenizer) -> T + Send) -> PyResult<T> {
-        let model = self.model.get().model()?;
+        let model = self.model.get().0.get()?;
         Ok(lock::briefly_without(py, || work(model.first().tokenizer())))
     }
 }
@@ -76,7 +76,7 @@ impl Tokenizer {
         filled: Option<Filled>,
         overflow: bool,
     ) -> PyResult<Encodings> {
-        let model = self.model.get().model()?;
+        let model = self.model.get().0.get()?;
         let truncation = limit.map(|(most, stride, shortened)| {
             let shortened = match shortened.0.as_str() {
                 "only_first" => Shortened::First,
@@ -151,7 +151,7 @@ impl Tokenizer {
     /// Whether padding before a text would change its positions in the reference.
     #[getter]
     fn counts_positions(&self) -> PyResult<bool> {
-        Ok(self.model.get().model()?.counts_positions())
+        Ok(self.model.get().0.get()?.counts_positions())
     }
 
     /// The end at which long texts are truncated.
@@ -162,7 +162,7 @@ impl Tokenizer {
 
     /// Changes that end, of all routes.
     fn set_truncation_side(&self, py: Python<'_>, name: Name) -> PyResult<()> {
-        let (model, side) = (self.model.get().model()?, side(&name.0)?);
+        let (model, side) = (self.model.get().0.get()?, side(&name.0)?);
         lock::briefly_without(py, || model.set_truncation_side(side));
         Ok(())
     }

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
     use crate::Error;
     use crate::model::registry::read_spec;
-    use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Positions, Table};
+    use crate::model::spec::{PositionRows, Positions, Table};
     use crate::ops::ActivationKind;
 
     fn config(changes: Value) -> Map<String, Value> {

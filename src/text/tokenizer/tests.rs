@@ -199,7 +199,7 @@ fn what_stands_around_a_text_is_what_the_template_puts_there() {
     for tokenizer in [&usual, &text, &bare] {
         let around = tokenizer.surroundings.as_ref().expect("the same around every text");
         for ids in [&[][..], &[7], &[7, 6, 8, 6, 7]] {
-            assert_eq!(around.around(ids), post_process(&tokenizer.loaded.tokenizer, ids).unwrap());
+            assert_eq!(around.around(ids), post_process(&tokenizer.loaded.tokenizer, ids, None).unwrap());
         }
     }
     assert_eq!(text.surroundings.as_ref().map(|around| around.own), Some(1));

@@ -1,9 +1,12 @@
 //! What the two parts of the model have in common, and what differs.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::super::ReadSpec;
 use super::*;
+use crate::Result;
 use crate::dtype::DType;
 use crate::model::encoder::{After, Input, build, build_decoder, needed};
 use crate::ops::{ActivationKind, Op};
@@ -13,7 +16,7 @@ fn reading(read: ReadSpec, changes: Value) -> Result<EncoderSpec> {
         "is_encoder_decoder": true});
     let config = config.as_object_mut().unwrap();
     config.extend(changes.as_object().unwrap().clone());
-    read(config, Path::new("config.json")).map(|(spec, _)| spec)
+    read(ConfigFile { values: config, path: Path::new("config.json") }).map(|(spec, _)| spec)
 }
 
 #[test]
