@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Graph, Node, Source, ValueId};
+use super::{Graph, Node, Source, Value, ValueId};
 use crate::Result;
 use crate::dtype::DType;
-use crate::ops::{Dim, Linear, Op, QuantizeKind, QuantizeRows, QuantizedLinear, Shape};
+use crate::ops::{Dim, Linear, Op, QuantizeKind, QuantizeRows, QuantizedLinear, Shape, norm_quantize_rows};
 use crate::tensor::{Part, Recipe};
 
 /// How products of tokens and weights are rounded.
@@ -154,6 +154,35 @@ impl Graph {
         let operands: Vec<ValueId> = [x].into_iter().chain(factors).collect();
         let results = self.apply(&name, op, &operands)?;
         Ok([results[0], results[1]])
+    }
+
+    /// The same graph where every norm that gives integers gives its own result, too.
+    pub(crate) fn with_normed_rows(mut self) -> Self {
+        let mut nodes = std::mem::take(&mut self.nodes);
+        for node in &mut nodes {
+            let Some(kept) = norm_quantize_rows::kept(&mut node.op).filter(|kept| !**kept) else { continue };
+            *kept = true;
+            let Value { shape, dtype, .. } = self.value(node.operands[0]).clone();
+            node.results.push(self.push(Value {
+                name: format!("{} y", node.name),
+                shape,
+                dtype,
+                source: Source::Node,
+            }));
+        }
+        self.nodes = nodes;
+        self
+    }
+
+    /// What a node of such a graph rounds by row, and the factors of its columns; `None` for one that rounds nothing.
+    pub(crate) fn rounded_by(node: &Node) -> Option<(ValueId, Option<ValueId>)> {
+        let factors = |given: bool| node.operands.last().copied().filter(|_| given);
+        match &node.op {
+            Op::QuantizeRows(op) => Some((node.operands[0], factors(op.factors))),
+            Op::LayerNormQuantizeRows(op) => Some((*node.results.get(2)?, factors(op.factors))),
+            Op::RmsNormQuantizeRows(op) => Some((*node.results.get(2)?, factors(op.factors))),
+            _ => None,
+        }
     }
 
     /// The product of a row per token and a matrix of the weights, and the tensors of the matrix with their axes.

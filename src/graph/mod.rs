@@ -9,6 +9,7 @@ mod other_products;
 mod plan;
 pub mod shaders;
 mod slices;
+pub mod split;
 mod uses;
 mod weights;
 mod wide;

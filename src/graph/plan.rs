@@ -72,7 +72,8 @@ impl Plan {
     pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
         graph = graph.defined(&|op| !op.is_composed());
         graph.drop_unneeded();
-        let outcomes = super::fuse::all(&mut graph, fusion);
+        let mut outcomes = super::split::all(&mut graph, fusion);
+        outcomes.extend(super::fuse::all(&mut graph, fusion));
         let (buffers, storage) = place(&graph, None);
         let offsets = offsets(&graph);
         let (architecture, shaders) = (fusion.architecture.to_owned(), fusion.shaders.clone());

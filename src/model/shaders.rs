@@ -3,8 +3,8 @@
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use super::arch::{ARCHITECTURES, Architecture};
-use crate::graph::fuse::attention;
 use crate::graph::shaders::{ATTENTION_OUTPUT, Registry, Row};
+use crate::graph::split;
 use crate::ops::Attention;
 use crate::ops::attention_output::FAMILIES;
 
@@ -42,7 +42,7 @@ pub fn change<T>(change: impl FnOnce(&mut Registry) -> T) -> T {
 pub fn unused(registry: &Registry, shader: &str, architecture: &str) -> Option<String> {
     let entry = registry.find(shader, architecture)?;
     let every = Attention { soft_cap: 1.0, window: 1, bias: true, ..Attention::default() };
-    let parts = attention::parts(&every, architecture);
+    let parts = split::parts(&every, architecture);
     let kept = |row: &&Architecture| {
         row.whole.is_some()
             && parts.iter().any(|(op, operands)| {

@@ -1,6 +1,6 @@
 //! GELU of rows plus a bias.
 
-use super::definition::{self, Origin, SUM, Sought, Step};
+use super::definition::{self, Origin, Pattern, SUM, Sought, Step};
 use super::{Activation, ActivationKind, Binary, BinaryKind, Op, Operand, Operation, Shape, Signature};
 use crate::Result;
 
@@ -46,7 +46,9 @@ impl Operation for BiasGelu {
 
     fn sought() -> Option<Sought> {
         Some(Sought {
-            steps: &[SUM, ("gelu", |op| approximate(op).is_some())],
+            pass: "bias_gelu",
+            priority: 20,
+            tree: Pattern::new("gelu", |op| approximate(op).is_some()).of(&[SUM]),
             op: |ops| approximate(ops[1]).map(|approximate| BiasGelu { approximate }.into()),
         })
     }

@@ -66,23 +66,57 @@ impl Step {
     }
 }
 
-/// The label of a step, and a test for the ops that can be it.
-pub type Kind = (&'static str, fn(&Op) -> bool);
+/// Where a fused op says that it gives the result of a step of its own, too.
+pub type Keep = fn(&mut Op) -> Option<&mut bool>;
 
-/// Pattern by which a fused op is found in plans: the last step is the candidate, and every other step feeds it.
+/// An op of a pattern, and what computes its operands.
+#[derive(Clone, Copy)]
+pub struct Pattern {
+    /// What records call it where another op stands in its place.
+    pub label: &'static str,
+    /// Whether an op can be it.
+    pub fits: fn(&Op) -> bool,
+    /// What computes its first operands; of a sum or a product, in either order.
+    pub of: &'static [Pattern],
+    /// If others may read its result: the fused op then gives it, after its own results, and runs in its place.
+    pub kept: Option<Keep>,
+}
+
+impl Pattern {
+    /// An op with any operands.
+    pub(super) const fn new(label: &'static str, fits: fn(&Op) -> bool) -> Self {
+        Pattern { label, fits, of: &[], kept: None }
+    }
+
+    /// The same op with what computes its first operands.
+    pub(super) const fn of(self, of: &'static [Pattern]) -> Self {
+        Pattern { of, ..self }
+    }
+
+    /// The same op, whose result others may read.
+    pub(super) const fn kept(self, keep: Keep) -> Self {
+        Pattern { kept: Some(keep), ..self }
+    }
+}
+
+/// How a fused op is found in plans.
 pub struct Sought {
-    /// Its steps.
-    pub steps: &'static [Kind],
-    /// The fused op with the attributes of its steps; `None` if it has no form for them.
+    /// Its name in the records of plans.
+    pub pass: &'static str,
+    /// Patterns of a lower number are sought first, in the whole plan. Those of one number end with different ops, and where
+    /// two would take the same node, the one that ends earlier in the plan does.
+    pub priority: u32,
+    /// Its steps, as the tree that ends with the last of the definition.
+    pub tree: Pattern,
+    /// The fused op with the attributes of its steps, in the definition's order; `None` if it has no form for them.
     pub op: fn(&[&Op]) -> Option<Op>,
 }
 
 /// A step common to several fused ops.
-pub const SUM: Kind = ("a sum", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add })));
-pub(super) const PRODUCT: Kind = ("a product", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Multiply })));
-pub(super) const LINEAR: Kind = ("linear", |op| matches!(op, Op::Linear(_)));
-pub(super) const LAYER_NORM: Kind = ("layer_norm", |op| matches!(op, Op::LayerNorm(_)));
-pub(super) const RMS_NORM: Kind = ("rms_norm", |op| matches!(op, Op::RmsNorm(_)));
+pub(super) const SUM: Pattern = Pattern::new("a sum", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add })));
+pub(super) const LAYER_NORM: Pattern = Pattern::new("layer_norm", |op| matches!(op, Op::LayerNorm(_)));
+pub(super) const LINEAR: Pattern = Pattern::new("linear", |op| matches!(op, Op::Linear(_)));
+pub(super) const RMS_NORM: Pattern = Pattern::new("rms_norm", |op| matches!(op, Op::RmsNorm(_)));
 
 /// The fused op's own operands `first .. last` as sources.
 pub(super) fn given(places: std::ops::Range<usize>) -> Vec<Origin> {
@@ -120,8 +154,12 @@ pub(super) fn infer(steps: &[Step], of: &Shapes<'_>) -> Result<Vec<Shape>> {
 /// # Errors
 /// As `infer`.
 pub fn plain(op: &Op, operands: &[&Shape]) -> Result<Vec<(Op, Vec<Shape>)>> {
-    let steps = op.definition(operands)?;
+    let mut steps = op.definition(operands)?;
     let mut plain = Vec::new();
+    // What a product ends with is not counted.
+    if steps.first().is_some_and(|first| first.op.name() == op.name()) {
+        steps.clear();
+    }
     if steps.is_empty() {
         plain.push((op.clone(), operands.iter().copied().cloned().collect()));
     }

@@ -1,7 +1,7 @@
 //! Two products of which one gates the other.
 
-use super::definition::{LINEAR, Origin, PRODUCT, Sought, Step};
-use super::{ActivationKind, Binary, BinaryKind, Linear, Operand, Operation, Shape, Signature};
+use super::definition::{LINEAR, Origin, Pattern, Sought, Step};
+use super::{ActivationKind, Binary, BinaryKind, Linear, Op, Operand, Operation, Shape, Signature};
 use crate::Result;
 
 /// `y = act(x gate^T) (x up^T)` (Shazeer 2020: SwiGLU with SiLU, GeGLU with GELU).
@@ -35,7 +35,10 @@ impl Operation for GatedLinear {
 
     fn sought() -> Option<Sought> {
         Some(Sought {
-            steps: &[LINEAR, LINEAR, PRODUCT],
+            pass: "gated_linear",
+            priority: 20,
+            tree: Pattern::new("a product", |op| matches!(op, Op::Binary(Binary { kind: BinaryKind::Multiply })))
+                .of(&[LINEAR, LINEAR]),
             op: |ops| Linear::of(ops[0])?.activation.map(|kind| GatedLinear { kind }.into()),
         })
     }

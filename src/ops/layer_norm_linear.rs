@@ -80,7 +80,9 @@ impl Operation for LayerNormLinear {
 
     fn sought() -> Option<Sought> {
         Some(Sought {
-            steps: &[LAYER_NORM, LINEAR],
+            pass: "layer_norm_linear",
+            priority: 20,
+            tree: LINEAR.of(&[LAYER_NORM]),
             op: |ops| match ops {
                 [Op::LayerNorm(norm), Op::Linear(Linear { bias, activation, residual: Residual::None })] => {
                     Some(LayerNormLinear { eps: norm.eps, bias: *bias, activation: *activation }.into())

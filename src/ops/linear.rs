@@ -1,7 +1,9 @@
 //! `y = act(x W^T + b) + residual`.
 
-use super::definition::{self, Origin, Term};
-use super::{Activation, ActivationKind, BinaryKind, Counts, Operand, Operation, Shape, Shapes, Signature, Vjp};
+use super::definition::{self, Origin, Pattern, SUM, Sought, Step, Term};
+use super::{
+    Activation, ActivationKind, Binary, BinaryKind, Counts, Op, Operand, Operation, Shape, Shapes, Signature, Vjp,
+};
 use crate::Result;
 
 /// Whether a residual is added to the product.
@@ -33,20 +35,28 @@ pub struct Linear {
     pub residual: Residual,
 }
 
-impl Linear {
-    /// The derivative of a product, an activation and a sum one after the other.
-    fn apart(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let mut vjp = Vjp::new(operands.len());
-        let product = Linear { bias: self.bias, ..Linear::default() };
-        let mut y = vjp.step(product, definition::given(0..2 + usize::from(self.bias)).into_iter().map(Term::whole));
-        if let Some(kind) = self.activation {
-            y = vjp.step(Activation::from(kind), [y]);
-        }
-        if self.residual == Residual::Added {
-            vjp.binary(BinaryKind::Add, y, Term::whole(Origin::Operand(operands.len() - 1)));
-        }
-        vjp.chained(operands)
+/// What a product ends with.
+fn ends(product: &mut Op) -> Option<(&mut Option<ActivationKind>, &mut Residual)> {
+    match product {
+        Op::Linear(op) => Some((&mut op.activation, &mut op.residual)),
+        Op::QuantizedLinear(op) => Some((&mut op.activation, &mut op.residual)),
+        _ => None,
     }
+}
+
+/// The definition of a product with this number of operands: the product without the last of what it ends with, then
+/// this; none of a product that ends with nothing.
+pub(super) fn unfused(mut product: Op, operands: usize) -> Vec<Step> {
+    let Some((activation, residual)) = ends(&mut product) else { return Vec::new() };
+    let (given, last) = if std::mem::take(residual) == Residual::Added {
+        let given = operands.saturating_sub(1);
+        (given, Step::new(Binary::from(BinaryKind::Add), &[Origin::Step(0), Origin::Operand(given)]))
+    } else if let Some(kind) = activation.take() {
+        (operands, Step::new(Activation::from(kind), &[Origin::Step(0)]))
+    } else {
+        return Vec::new();
+    };
+    vec![Step::new(product, &definition::given(0..given)), last]
 }
 
 impl Operation for Linear {
@@ -92,13 +102,40 @@ impl Operation for Linear {
         Ok(vec![result])
     }
 
+    fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
+        Ok(unfused(self.clone().into(), operands.len()))
+    }
+
+    /// An activation or a sum after a product of either kind.
+    fn sought() -> Option<Sought> {
+        const PRODUCT: Pattern = Pattern::new("linear", |op| match op {
+            Op::Linear(op) => op.residual == Residual::None,
+            Op::QuantizedLinear(op) => op.residual == Residual::None,
+            _ => false,
+        });
+        Some(Sought {
+            pass: "linear_epilogue",
+            priority: 10,
+            tree: Pattern::new("an epilogue", |op| matches!(op, Op::Activation(_)) || (SUM.fits)(op)).of(&[PRODUCT]),
+            op: |ops| {
+                let mut product = ops[0].clone();
+                let (activation, residual) = ends(&mut product)?;
+                match ops[1] {
+                    Op::Activation(op) => *activation = Some(op.kind),
+                    _ => *residual = Residual::Added,
+                }
+                Some(product)
+            },
+        })
+    }
+
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {
         2 * operands[0].elements(counts) as u64 * operands[1].rows().size(counts) as u64
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
         if self.activation.is_some() || self.residual == Residual::Added {
-            return self.apart(operands);
+            return Vjp::of_steps(self.definition(operands).ok()?, operands);
         }
         let mut vjp = Vjp::new(operands.len());
         let given = [0, 1].map(|place| Term::whole(Origin::Operand(place)));

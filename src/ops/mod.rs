@@ -93,11 +93,8 @@ macro_rules! ops {
                 all.into_iter().filter_map(|(name, reason)| Some((name, reason?))).collect()
             }
 
-            /// The patterns of the fused ops, by name. Where two match a node of a plan, the first is used.
-            pub(crate) fn sought() -> Vec<(&'static str, Sought)> {
-                let all = [$($((stringify!($name), $variant::sought())),+),*];
-                all.into_iter().filter_map(|(name, sought)| Some((name, sought?))).collect()
-            }
+            /// The patterns of the fused ops.
+            pub(crate) fn sought() -> Vec<Sought> { [$($($variant::sought()),+),*].into_iter().flatten().collect() }
 
             /// The [`Operation::EXAMPLES`] of all ops.
             #[cfg(test)]
@@ -111,8 +108,12 @@ macro_rules! ops {
             /// The examples of fused ops, with the axes of their operands.
             #[cfg(test)]
             pub(crate) fn fused_examples() -> Vec<(Op, &'static [&'static [usize]])> {
-                let fused = |(op, _): &(Op, _)| Op::sought().iter().any(|(name, _)| *name == op.name());
-                Op::examples().into_iter().filter(fused).map(|(op, row)| (op, row.1)).collect()
+                let fused = |(op, axes): &(Op, &[&[usize]])| {
+                    let shapes: Vec<Shape> = axes.iter().map(|axes| Shape::fixed(axes)).collect();
+                    let given = !axes.is_empty() && !op.is_composed();
+                    given && !op.definition(&shapes.iter().collect::<Vec<_>>()).unwrap().is_empty()
+                };
+                Op::examples().into_iter().map(|(op, row)| (op, row.1)).filter(fused).collect()
             }
         }
 

@@ -1,7 +1,7 @@
 //! Norms whose rows become 8-bit integers.
 
-use super::definition::{self, Origin, Step};
-use super::{LayerNorm, Operand, Operation, QuantizeRows, RmsNorm, Shape, Shapes, Signature, Vjp};
+use super::definition::{self, Origin, Pattern, Sought, Step};
+use super::{LayerNorm, Op, Operand, Operation, QuantizeKind, QuantizeRows, RmsNorm, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -78,6 +78,15 @@ impl RmsNormQuantizeRows {
     }
 }
 
+/// Whether a norm that gives integers gives its own result, too.
+pub(crate) fn kept(op: &mut Op) -> Option<&mut bool> {
+    match op {
+        Op::LayerNormQuantizeRows(op) => Some(&mut op.kept),
+        Op::RmsNormQuantizeRows(op) => Some(&mut op.kept),
+        _ => None,
+    }
+}
+
 /// The signature of an op with these operands and those results.
 fn signature(operands: &'static [Operand], kept: bool) -> Signature {
     Signature::of(operands).gives(if kept { RESULTS } else { &RESULTS[..2] })
@@ -116,6 +125,25 @@ impl Operation for LayerNormQuantizeRows {
     fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
         let norm = Step::new(self.norm(), &definition::given(0..3));
         Ok(steps(norm, 3, self.rounding(), operands.len()))
+    }
+
+    /// Rows of either norm, rounded.
+    fn sought() -> Option<Sought> {
+        const NORM: Pattern = Pattern::new("a norm", |op| matches!(op, Op::LayerNorm(_) | Op::RmsNorm(_))).kept(kept);
+        Some(Sought {
+            pass: "normed_integers",
+            priority: 30,
+            tree: Pattern::new("integers", |op| QuantizeRows::of(op).is_some_and(|op| op.kind == QuantizeKind::Absmax))
+                .of(&[NORM]),
+            op: |ops| {
+                let (factors, kept) = (QuantizeRows::of(ops[1])?.factors, false);
+                match ops[0] {
+                    Op::LayerNorm(norm) => Some(LayerNormQuantizeRows { eps: norm.eps, factors, kept }.into()),
+                    Op::RmsNorm(norm) => Some(RmsNormQuantizeRows { eps: norm.eps, factors, kept }.into()),
+                    _ => None,
+                }
+            },
+        })
     }
 
     fn vjp(&self, _: &[&Shape]) -> Option<Vjp> {

@@ -1,8 +1,9 @@
 //! A product of quantised rows with a quantised weight, as floats.
 
-use super::definition::{Origin, Term};
+use super::definition::{Origin, Step, Term};
 use super::integer_linear::{TOO_LONG, rows_of_weight};
 use super::levels::{Levels, Scope};
+use super::linear::unfused;
 use super::vjp::Vjp;
 use super::{ActivationKind, Counts, DequantizeRows, Dim, Operand, Operation, Residual, Shape, Shapes, Signature};
 use crate::Result;
@@ -92,6 +93,10 @@ impl Operation for QuantizedLinear {
         of.expect("bias", &Shape::fixed(&[n]), "rows of weight")?;
         of.expect("residual", &result, "that of the result")?;
         Ok(vec![result])
+    }
+
+    fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
+        Ok(unfused(self.clone().into(), operands.len()))
     }
 
     /// The type of the residual, without one float32.

@@ -27,7 +27,9 @@ impl Operation for ResidualLayerNorm {
 
     fn sought() -> Option<Sought> {
         Some(Sought {
-            steps: &[SUM, LAYER_NORM],
+            pass: "residual_layer_norm",
+            priority: 20,
+            tree: LAYER_NORM.of(&[SUM]),
             op: |ops| LayerNorm::of(ops[1]).map(|norm| ResidualLayerNorm(norm.clone()).into()),
         })
     }

@@ -26,7 +26,9 @@ impl Operation for ResidualRmsNorm {
 
     fn sought() -> Option<Sought> {
         Some(Sought {
-            steps: &[SUM, RMS_NORM],
+            pass: "residual_rms_norm",
+            priority: 20,
+            tree: RMS_NORM.of(&[SUM]),
             op: |ops| RmsNorm::of(ops[1]).map(|norm| ResidualRmsNorm(norm.clone()).into()),
         })
     }

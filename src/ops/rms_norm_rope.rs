@@ -1,6 +1,6 @@
 //! Normalisation by the root mean square, then rotary positions.
 
-use super::definition::{self, Origin, RMS_NORM, Sought, Step};
+use super::definition::{self, Origin, Pattern, RMS_NORM, Sought, Step};
 use super::rope;
 use super::{Op, Operand, Operation, RmsNorm, Rope, Shape, Signature};
 use crate::{Error, Result};
@@ -45,7 +45,9 @@ impl Operation for RmsNormRope {
 
     fn sought() -> Option<Sought> {
         Some(Sought {
-            steps: &[RMS_NORM, ("rope", |op| matches!(op, Op::Rope(_)))],
+            pass: "rms_norm_rope",
+            priority: 20,
+            tree: Pattern::new("rope", |op| matches!(op, Op::Rope(_))).of(&[RMS_NORM]),
             op: |ops| RmsNorm::of(ops[0]).map(|norm| RmsNormRope(norm.clone()).into()),
         })
     }

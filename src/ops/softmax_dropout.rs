@@ -1,6 +1,6 @@
 //! Softmax followed by dropout.
 
-use super::definition::{self, Origin, Sought, Step};
+use super::definition::{self, Origin, Pattern, Sought, Step};
 use super::{Dropout, Op, Operand, Operation, Shape, Signature, Softmax};
 use crate::Result;
 
@@ -53,8 +53,11 @@ impl Operation for SoftmaxDropout {
     }
 
     fn sought() -> Option<Sought> {
+        const SOFTMAX: Pattern = Pattern::new("softmax", |op| matches!(op, Op::Softmax(_)));
         Some(Sought {
-            steps: &[("softmax", |op| matches!(op, Op::Softmax(_))), ("dropout", |op| matches!(op, Op::Dropout(_)))],
+            pass: "softmax_dropout",
+            priority: 20,
+            tree: Pattern::new("dropout", |op| matches!(op, Op::Dropout(_))).of(&[SOFTMAX]),
             op: |ops| match ops {
                 [Op::Softmax(softmax), Op::Dropout(dropout)] => {
                     let (p, seed, offset) = (dropout.p, dropout.seed, dropout.offset);

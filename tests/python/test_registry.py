@@ -120,12 +120,12 @@ def test_a_users_attention_serves_encode(vulkan, run, tiny_model, tmp_path):
             return VulkanSentenceTransformer(sys.argv[1])
         before = load()
         first = before.encode(texts)
-        assert "attention: fused" in before.plan and "attention: declined" not in before.plan, before.plan
+        assert "split: left" in before.plan and "split: done" not in before.plan, before.plan
         register_architecture_shader("attention-output", "t5", "mine", compiler=compiler)
         assert load().plan == before.plan
         register_architecture_shader("attention-output", "bert", "mine", compiler=compiler)
         model = load()
-        assert "attention: declined" in model.plan, model.plan
+        assert "split: done" in model.plan, model.plan
         found = model.encode(texts)
         assert np.abs(found - first).max() < 1e-6 and np.array_equal(found[0], found[3])
         assert np.array_equal(found, np.stack([model.encode(text) for text in texts]))

@@ -74,13 +74,12 @@ def test_a_users_attention_runs_in_encode(tiny_model, device, compiler, register
 
     with load() as before:
         expected = before.encode(TEXTS)
-        assert all(": fused into " in line for line in outcome(before, "attention"))
+        assert outcome(before, "split") == [f"split: left layer {layer} attention as it is" for layer in range(2)]
         registered("attention-output", "bert", "sums", compiler())
         with load() as model:
             assert model.backend == device
-            declined = "declined at layer {}: a shader of the user is registered for attention-output, bert: sums"
-            lines = [f"attention: {declined.format(f'{layer} attention')}" for layer in range(2)]
-            assert outcome(model, "attention") == lines
+            reason = "a shader of the user is registered for attention-output, bert: sums"
+            assert outcome(model, "split") == [f"split: done at layer {n} attention: {reason}" for n in range(2)]
             order = [line.split()[1] for line in model.plan.splitlines() if line[:3].strip().isdigit()]
             place = order.index("attention_scores")
             assert order[place - 3 : place + 3] == ["linear"] * 3 + ["attention_scores", "softmax", "attention_output"]

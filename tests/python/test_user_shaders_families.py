@@ -101,16 +101,16 @@ def test_it_runs_in_encode_or_registering_says_so(name, device, golden, register
     with VulkanSentenceTransformer(folder, device=device, dtype="float32") as model:
         assert model.backend == device
         lines = model.plan.splitlines()
-        outcomes = [line for line in lines if line.startswith("attention: ")]
+        outcomes = [line for line in lines if line.startswith("split: ")]
         ops = [line.split()[1] for line in lines if line[:3].strip().isdigit()]
         reason = f"a shader of the user is registered for attention-output, {config['model_type']}: mine"
         if warned:
-            assert all(": fused into " in line for line in outcomes) and "attention_output" not in ops
-            kept = [line for line in lines if line.startswith("attention_parts: declined at layer ")]
-            assert len(kept) == len(outcomes) and all(line.endswith(f"content, although {reason}") for line in kept)
+            assert len(outcomes) == ops.count("attention") > 0 and "attention_output" not in ops
+            assert all(line.startswith("split: declined at layer ") for line in outcomes)
+            assert all(line.endswith(f"content, although {reason}") for line in outcomes)
             assert "stays fused (its scores have terms by distance and content), although " in caplog.text
         else:
-            assert all(line.startswith("attention: declined at layer ") for line in outcomes)
+            assert all(line.startswith("split: done at layer ") for line in outcomes)
             assert all(line.endswith(f": {reason}") for line in outcomes)
             assert ops.count("attention_output") == len(outcomes) > 0 and "attention" not in ops
             assert "stays fused" not in caplog.text
@@ -160,8 +160,8 @@ def test_decode_states_runs_it(device, golden, register, tmp_path, factor):
     assert all(same_bits(*each) for each in zip(found, alone))
     reason = "a shader of the user is registered for attention-output, t5: mine"
     layers, kinds = range(config["num_decoder_layers"]), ("attention", "cross-attention")
-    declined = [f"attention: declined at layer {layer} {kind}: {reason}" for layer in layers for kind in kinds]
-    assert [line for line in lines if line.startswith("attention: ")] == declined
+    done = [f"split: done at layer {layer} {kind}: {reason}" for layer in layers for kind in kinds]
+    assert [line for line in lines if line.startswith("split: ")] == done
     assert "in groups of texts of one length S and S0" in lines
 
     def expected(factor: float) -> list[np.ndarray]:

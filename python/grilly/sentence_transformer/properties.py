@@ -207,10 +207,10 @@ class Properties(Loaded):
 
     @property
     def plan(self) -> str:
-        """The plan of a batch as text: the steps in order, their buffers, and each fusion or why it was declined.
+        """The plan of a batch as text: the steps in order, their buffers, and what was fused, left or declined.
 
         Example:
-            >>> "attention: fused into layer 0 attention" in model.plan
+            >>> "split: left layer 0 attention as it is" in model.plan
             True
         """
         return self._core.plan_text

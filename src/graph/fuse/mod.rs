@@ -1,10 +1,9 @@
-//! Passes that replace several nodes by one. Each reports what it fused and why it declined a candidate.
+//! Fusion: several nodes become one, by the patterns in the files of the fused ops ([`Sought`](crate::ops::Sought)). Every
+//! candidate leaves a record.
 
-pub mod attention;
-mod columns;
-mod definitions;
-mod linear_epilogue;
-mod normed_integers;
+mod matcher;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -12,32 +11,38 @@ use super::Graph;
 use super::shaders::Registry;
 use crate::ops::Op;
 
-/// Outcome of a pass at one candidate.
+/// The record of a pass at one candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The candidate became one node.
-    Fused {
-        /// The pass.
-        pass: &'static str,
-        /// The resulting node.
-        node: String,
-    },
-    /// The candidate is unchanged.
-    Declined {
-        /// The pass.
-        pass: &'static str,
-        /// The candidate.
-        node: String,
-        /// The reason.
-        reason: String,
-    },
+pub struct Outcome {
+    /// The pass.
+    pub pass: &'static str,
+    /// The candidate, or the node of which it is a part now.
+    pub node: String,
+    /// What the pass did.
+    pub done: Done,
+}
+
+/// What a pass did with a candidate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Done {
+    /// Several nodes became one.
+    Fused,
+    /// One node became several, for this reason.
+    Split(String),
+    /// Nothing: there was no reason to.
+    Left,
+    /// Nothing, for this reason.
+    Declined(String),
 }
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Outcome::Fused { pass, node } => write!(f, "{pass}: fused into {node}"),
-            Outcome::Declined { pass, node, reason } => write!(f, "{pass}: declined at {node}: {reason}"),
+        let Outcome { pass, node, done } = self;
+        match done {
+            Done::Fused => write!(f, "{pass}: fused into {node}"),
+            Done::Split(reason) => write!(f, "{pass}: done at {node}: {reason}"),
+            Done::Left => write!(f, "{pass}: left {node} as it is"),
+            Done::Declined(reason) => write!(f, "{pass}: declined at {node}: {reason}"),
         }
     }
 }
@@ -60,41 +65,27 @@ impl Default for Fusion<'_> {
     }
 }
 
-/// What a pass did with a node: its own name, and the index of the node that resulted or the reason why there is none.
-type Attempt = (&'static str, Result<usize, String>);
-
-/// Runs every pass and returns the outcomes.
-pub fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
-    let mut outcomes = run(graph, |graph, index| attention::attempt(graph, index, fusion));
-    // Attention in parts reads other products.
-    graph.drop_unneeded();
+/// Seeks all patterns by their priorities; returns the records.
+pub(super) fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
     // A single node has no neighbour to fuse with.
     if graph.nodes.len() < 2 {
         return outcomes;
     }
-    let sought = Op::sought();
-    outcomes.extend(run(graph, |graph, index| linear_epilogue::attempt(graph, index, fusion)));
-    outcomes.extend(run(graph, |graph, index| definitions::attempts(graph, index, fusion, &sought)));
-    outcomes.extend(run(graph, |graph, index| normed_integers::attempt(graph, index, fusion)));
-    outcomes
-}
-
-/// Runs a pass on every node, in order, also on those that it makes after the node at hand.
-fn run<A: IntoIterator<Item = Attempt>>(graph: &mut Graph, pass: impl Fn(&mut Graph, usize) -> A) -> Vec<Outcome> {
-    let mut outcomes = Vec::new();
-    let mut index = 0;
-    while index < graph.nodes.len() {
-        let candidate = graph.nodes[index].name.clone();
-        for (pass, done) in pass(graph, index) {
-            outcomes.push(match done {
-                Ok(place) => {
-                    index = place;
-                    Outcome::Fused { pass, node: graph.nodes[place].name.clone() }
-                }
-                Err(reason) => Outcome::Declined { pass, node: candidate.clone(), reason },
-            });
+    let mut sought = Op::sought();
+    sought.sort_by_key(|row| row.priority);
+    for level in sought.chunk_by(|a, b| a.priority == b.priority) {
+        let mut index = 0;
+        while index < graph.nodes.len() {
+            let op = &graph.nodes[index].op;
+            if let Some(row) = level.iter().find(|row| (row.tree.fits)(op)) {
+                let fused = matcher::fuse(graph, index, fusion, row);
+                index = *fused.as_ref().unwrap_or(&index);
+                let done = fused.map_or_else(Done::Declined, |_| Done::Fused);
+                outcomes.push(Outcome { pass: row.pass, node: graph.nodes[index].name.clone(), done });
+            }
+            index += 1;
         }
-        index += 1;
     }
     outcomes
 }

@@ -42,7 +42,7 @@ mod xlm_roberta_flash;
 pub use heads::{HEADS, ReadHead};
 pub use quantization::read as read_quantization;
 
-use crate::graph::fuse::attention::BY_CONTENT;
+use crate::graph::split::BY_CONTENT;
 use crate::text::tokenizer::OwnTokenizer;
 
 /// Reads a configuration into data.

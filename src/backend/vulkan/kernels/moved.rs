@@ -31,7 +31,8 @@ fn devices() -> [Capabilities; 2] {
 
 #[test]
 fn the_ranges_a_fused_op_binds_are_its_works_bytes() {
-    for (op, operands) in Op::fused_examples() {
+    // What a product ends with has no kernels of its own.
+    for (op, operands) in Op::fused_examples().into_iter().filter(|(op, _)| !matches!(op, Op::Linear(_))) {
         let shapes: Vec<Shape> = operands.iter().map(|axes| Shape::fixed(axes)).collect();
         assert!(op.definition(&shapes.iter().collect::<Vec<_>>()).unwrap().len() > 1, "{} is fused", op.name());
         for stored in [DType::F32, DType::F16, DType::Bf16] {

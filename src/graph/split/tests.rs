@@ -78,7 +78,7 @@ fn what_must_stay_apart_is_taken_apart_and_said_so() {
     let expected = ["linear", "linear", "linear", "attention_scores", "softmax", "attention_output", "linear"];
     assert_eq!(names(&plan), expected);
     let text = plan.to_string();
-    assert!(text.contains("attention: declined at attention: a reason\n"), "{text}");
+    assert!(text.contains("split: done at attention: a reason\n"), "{text}");
     assert!(text.contains("-> [B, 4, S, S]\n") && text.contains("-> [B, S, 4, 6]\n"), "{text}");
     assert!(text.contains("texts of one length S") && !text.contains("Buffer"), "{text}");
     let shape =
@@ -99,7 +99,7 @@ fn what_must_stay_apart_is_taken_apart_and_said_so() {
 fn others_stay_fused() {
     let whole = Plan::new(graph(&COLUMNS, false, Attention::default()));
     assert_eq!(whole.graph.nodes.len(), 3);
-    assert!(whole.to_string().contains("attention: fused into attention\n"), "{whole}");
+    assert!(whole.to_string().contains("split: left attention as it is\n"), "{whole}");
     assert_eq!(plan(graph(&COLUMNS, false, Attention::default()), "other").graph.nodes.len(), 3);
 }
 
@@ -159,11 +159,7 @@ fn what_has_no_parts_stays_fused_and_is_said_so() {
         let plan = plan(graph, "mine");
         assert!(before.contains(&"attention") && names(&plan) == before);
         let text = plan.to_string();
-        assert!(text.contains("attention: fused into attention\n"), "{text}");
-        assert!(
-            text.contains(&format!("attention_parts: declined at attention: {fault}, although a reason\n")),
-            "{text}"
-        );
+        assert!(text.contains(&format!("split: declined at attention: {fault}, although a reason\n")), "{text}");
     }
 }
 

@@ -1,28 +1,44 @@
-//! Expansion of `attention` into products, softmax and weighted sums where one of them must stay unfused.
+//! The pass `split`: `attention` becomes products, softmax and weighted sums where one of them must stay unfused.
 //!
-//! The ops do not support texts of different lengths, so after expansion texts of one length run at a time
+//! These ops do not support texts of different lengths, so that texts of one length run at a time
 //! ([`Graph::lengths`]). They read queries, keys and values each alone, so what computes them together becomes three
 //! computations (`columns.rs`).
 
-use super::{Attempt, Fusion, columns};
-use crate::graph::{Graph, Node, Source, ValueId};
+mod columns;
+
+use super::fuse::{Done, Fusion, Outcome};
+use super::{Graph, Node, Source, ValueId};
 use crate::ops::{Attention, AttentionBias, AttentionOutput, AttentionScores, Dim, Op, Shape, Softmax};
 
-const PASS: &str = "attention";
 /// Why attention with vectors by distance has no parts.
 pub const BY_CONTENT: &str = "its scores have terms by distance and content";
 
-/// Keeps or expands an `attention`.
-pub(super) fn attempt(graph: &mut Graph, index: usize, fusion: &Fusion<'_>) -> Vec<Attempt> {
-    let Op::Attention(op) = &graph.nodes[index].op else { return Vec::new() };
-    let Some(reason) = reason(op, fusion) else { return vec![(PASS, Ok(index))] };
-    match take_apart(graph, index, fusion.architecture) {
-        Ok(()) => vec![(PASS, Err(reason))],
-        Err(fault) => {
-            log::warn!(target: "grilly", "{} stays fused ({fault}), although {reason}", graph.nodes[index].name);
-            vec![(PASS, Ok(index)), ("attention_parts", Err(format!("{fault}, although {reason}")))]
-        }
+/// Runs the pass on every node; returns the records.
+pub(super) fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
+    let (mut outcomes, mut index) = (Vec::new(), 0);
+    while index < graph.nodes.len() {
+        outcomes.extend(attempt(graph, index, fusion));
+        index += 1;
     }
+    // Attention in parts reads other products.
+    graph.drop_unneeded();
+    outcomes
+}
+
+/// Splits node `index`, or leaves it; `None` for another op than `attention`.
+fn attempt(graph: &mut Graph, index: usize, fusion: &Fusion<'_>) -> Option<Outcome> {
+    let (node, op) = (graph.nodes[index].name.clone(), Attention::of(&graph.nodes[index].op)?);
+    let done = match reason(op, fusion) {
+        None => Done::Left,
+        Some(reason) => match take_apart(graph, index, fusion.architecture) {
+            Ok(()) => Done::Split(reason),
+            Err(fault) => {
+                log::warn!(target: "grilly", "{node} stays fused ({fault}), although {reason}");
+                Done::Declined(format!("{fault}, although {reason}"))
+            }
+        },
+    };
+    Some(Outcome { pass: "split", node, done })
 }
 
 /// The ops that an `attention` is equivalent to, and the numbers of their operands.
