@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::config::{ConfigFile, Read};
-use super::{Architecture, Names, ReadSpec, code, jina_bert, keys, nomic_bert, xlm_roberta_flash};
+use super::row::{Names, ReadSpec};
+use super::{Architecture, code, jina_bert, keys, nomic_bert, xlm_roberta_flash};
 use crate::Result;
 
 /// Models under the `model_type` of others: a form of their own in the table of keys.

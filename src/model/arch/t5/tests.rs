@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::super::ReadSpec;
+use super::super::row::ReadSpec;
 use super::*;
 use crate::Result;
 use crate::dtype::DType;
