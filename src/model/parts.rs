@@ -144,7 +144,7 @@ pub enum Order {
 }
 
 /// A product of a layer: one tensor, or several stacked in this order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Product {
     /// Names without `.weight` and `.bias`.
     pub names: Vec<String>,
@@ -178,8 +178,7 @@ pub enum Matrix {
 impl Product {
     /// A product with biases, stored as torch's `Linear`.
     pub fn biased<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
-        let names = names.into_iter().map(Into::into).collect();
-        Product { names, bias: true, order: Order::ByResult, norms: Vec::new(), matrix: Matrix::Numbers }
+        Product { names: names.into_iter().map(Into::into).collect(), bias: true, ..Product::default() }
     }
 
     /// A product without biases, stored as torch's `Linear`.

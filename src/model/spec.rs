@@ -10,7 +10,7 @@ use super::task_head::TaskHead;
 use crate::ops::ActivationKind;
 
 /// One layer: its tensors, and what differs between layers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Layer {
     /// Projections of the queries, the keys and the values, or a single projection of all three, in this order.
     pub query_key_value: Product,

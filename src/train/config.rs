@@ -177,18 +177,13 @@ impl TransformerConfig {
             let name = |part: &str| format!("layers.{number}.{part}");
             Layer {
                 query_key_value: product(name("attention.query_key_value")),
-                head_norms: None,
-                joint_head_norms: false,
-                by_distance: [None, None],
                 rotary: rotary.then_some(0),
-                window: 0,
                 attention_output: product(name(ATTENTION_OUTPUT)),
                 attention_norms: Norms::before(name("attention_norm")),
-                cross_attention: None,
                 feed_forward_in: product(name("feed_forward.in")),
                 feed_forward_out: product(name(FEED_FORWARD_OUT)),
-                mixture: None,
                 feed_forward_norms: Norms::before(name("feed_forward_norm")),
+                ..Layer::default()
             }
         };
         let table = Table { name: "positions.weight".into(), rows: self.max_seq_len };

@@ -165,18 +165,12 @@ pub(super) fn layer(number: usize) -> Layer {
     let name = |part: &str| format!("encoder.layer.{number}.{part}");
     Layer {
         query_key_value: Product::biased(["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")))),
-        head_norms: None,
-        joint_head_norms: false,
-        by_distance: [None, None],
-        rotary: None,
-        window: 0,
         attention_output: Product::biased([name("attention.output.dense")]),
         attention_norms: Norms::sum(name("attention.output.LayerNorm")),
-        cross_attention: None,
         feed_forward_in: Product::biased([name("intermediate.dense")]),
         feed_forward_out: Product::biased([name("output.dense")]),
-        mixture: None,
         feed_forward_norms: Norms::sum(name("output.LayerNorm")),
+        ..Layer::default()
     }
 }
 
