@@ -192,13 +192,14 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
     // The names of variants and fields, as `Debug` writes them, are Rust's.
     Ok(format!(
         "Variant {{
-        name: {:?}, needs: &[{needs}], stored: crate::dtype::DType::{stored},
+        name: {:?}, needs: &[{needs}], when: &{:?}, stored: crate::dtype::DType::{stored},
         source: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {source:?})), defines: &{:?},
         bindings: &{bindings:?}, push_bytes: {}, push: &{push:?}, constants: &{:?},
         local_size: {local_size:?}, shared_bytes: {shared_bytes},
         spirv: crate::backend::vulkan::Module::Packed({first}, {}),
     }},",
         row.name,
+        row.when,
         row.defines.iter().collect::<Vec<_>>(),
         4 * push.len(),
         lower(constants),

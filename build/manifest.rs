@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::capabilities::condition;
+
 /// One shader with its variants, in order of decreasing requirements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kernel<V = Variant> {
@@ -42,6 +44,8 @@ pub struct Variant {
     pub only: Vec<String>,
     /// Names of the required device features.
     pub needs: Vec<String>,
+    /// Conditions under which it is chosen, as `k >= 32`, `n % 4` or the name of a feature.
+    pub when: Vec<String>,
     /// Macros, in the order of their names.
     pub defines: BTreeMap<String, String>,
 }
@@ -53,8 +57,6 @@ pub const STORED: [&str; 3] = ["float32", "float16", "bfloat16"];
 #[derive(Deserialize, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 struct Declaration {
-    /// Whether some devices may have no variant; code that lowers to the kernel must check first.
-    optional: bool,
     /// Element types, each with all variants; float32 if omitted.
     stored: Option<Vec<String>>,
     /// Structs that its blocks share with those of other kernels.
@@ -130,6 +132,9 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
         if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {
             return Err(format!("{kernel}: unknown feature {unknown:?}, expected one of {}", features.join(", ")));
         }
+        if let Some(fault) = variant.when.iter().find(|text| condition(text).is_none()) {
+            return Err(format!("{kernel}: no condition {fault:?}, expected as \"k >= 32\" or \"software_device\""));
+        }
         let float32 = stored == STORED[0];
         // A suffix is needed only to distinguish several types.
         let suffix = if float32 || types.len() == 1 { "" } else { stored };
@@ -143,9 +148,6 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
             variant.defines.insert("STORED".into(), stored.to_uppercase());
         }
         variants.push(variant);
-    }
-    if !row.optional && variants.last().is_some_and(|v| !v.needs.is_empty()) {
-        return Err(format!("{kernel}: the last variant must need nothing, so that every device has one"));
     }
     Ok(Kernel { name: kernel, file: path.into(), variants, made_of: row.made_of })
 }

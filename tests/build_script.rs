@@ -78,10 +78,10 @@ fn every_variant_is_built_for_every_element_type() {
     assert_eq!(defines, [None, None, Some("FLOAT16"), Some("FLOAT16")]);
     assert_eq!(kernels[1].variants.len(), 4, "a build has the file's types");
     let rows = "variants = [{ only = ['float16'], needs = ['int8'] }, {}]";
-    let apart = parse(&format!("stored = ['float32', 'float16']\noptional = true\n{rows}"));
+    let apart = parse(&format!("stored = ['float32', 'float16']\n{rows}"));
     assert!(apart.unwrap_err().contains("two variants"), "both of float16");
     let rows = "variants = [{ only = ['float16'], needs = ['int8'] }, { only = ['float32'] }]";
-    let apart = parse(&format!("stored = ['float32', 'float16']\noptional = true\n{rows}")).unwrap();
+    let apart = parse(&format!("stored = ['float32', 'float16']\n{rows}")).unwrap();
     let needs: Vec<(&str, usize)> = apart[0].variants.iter().map(|v| (&*v.stored, v.needs.len())).collect();
     assert_eq!(needs, [("float32", 0), ("float16", 1)]);
     assert!(parse("variants = [{ only = ['float61'] }]").unwrap_err().contains("unknown type \"float61\""));
@@ -92,6 +92,15 @@ fn every_variant_is_built_for_every_element_type() {
 }
 
 #[test]
+fn conditions_are_of_sizes_or_facts() {
+    let found = ["k >= 32", "n % 8", "subgroup_size <= 64"].map(capabilities::condition);
+    assert_eq!(found, [Some(("k", ">=", 32)), Some(("n", "%", 8)), Some(("subgroup_size", "<=", 64))]);
+    let facts = ["software_device", "int8"];
+    assert_eq!(facts.map(capabilities::condition), facts.map(|fact| Some((fact, "", 0))));
+    assert_eq!(["m >= 3", "k>=3", "k >= x", "software"].map(capabilities::condition), [None; 4]);
+}
+
+#[test]
 fn a_row_with_a_fault_is_refused_by_name() {
     let refused = |text: &str| parse(text).unwrap_err();
     let unknown = refused("variants = [{ name = 'b', needs = ['flaot16'] }, {}]");
@@ -99,8 +108,8 @@ fn a_row_with_a_fault_is_refused_by_name() {
         unknown,
         "shaders/norm/layer-norm.glsl: error: layer-norm: unknown feature \"flaot16\", expected one of float16, int8"
     );
-    let demanding = refused("variants = [{ name = 'b', needs = ['int8'] }]");
-    assert!(demanding.contains("the last variant must need nothing"), "{demanding}");
+    let unclear = refused("variants = [{ name = 'b', when = ['k > 3'] }, {}]");
+    assert!(unclear.contains("no condition \"k > 3\", expected as \"k >= 32\" or \"software_device\""), "{unclear}");
     assert!(refused("[builds]\nrms_norm = { define = 'RMS' }").contains("hyphens"));
     assert!(refused("variants = [{}, {}]").contains("two variants"));
     assert!(refused("file = 'a.glsl'").contains("line 3, column"));

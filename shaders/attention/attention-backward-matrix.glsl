@@ -9,10 +9,10 @@
 // columns multiples of 8; subgroups of 32, with the matrix layout that matrix-layout.glsl tests.
 //# # 16 bits on matrix cores; where there are none, or for other masks, `attention-backward` runs.
 //# stored = ["float16", "bfloat16"]
-//# optional = true
+//# made_of = { push = "Backward", constants = "Blocks" }
 //# variants = [
-//#     { only = ["float16"], needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"] },
-//#     { only = ["bfloat16"], needs = ["matrix_rows_in_quads", "coopmat_bf16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"] },
+//#     { only = ["float16"], needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"], when = ["k % 16", "k <= 128", "subgroup_size >= 32", "subgroup_size <= 32"] },
+//#     { only = ["bfloat16"], needs = ["matrix_rows_in_quads", "coopmat_bf16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"], when = ["k % 16", "k <= 128", "subgroup_size >= 32", "subgroup_size <= 32"] },
 //# ]
 //#
 //# [builds]

@@ -7,6 +7,7 @@
 // first row, all in order. A block of which a row sees nothing changes none of its bits.
 // Assumes: the places and d in scratch memory; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4.
 //# stored = ["float32", "float16", "bfloat16"]
+//# made_of = { push = "Backward", constants = "Blocks" }
 //#
 //# [builds]
 //# attention-backward-keys = { define = "KEYS" }

@@ -12,22 +12,24 @@
 //# # 16 bits on matrix cores: in registers where it is known which lane holds which element, as bfloat16 demands.
 //# stored = ["float16", "bfloat16"]
 //# made_of = { constants = "Blocks" }
-//# optional = true
 //#
 //# [[variants]]
 //# name = "rows-in-quads"
 //# only = ["float16"]
 //# needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# when = ["k % 16", "k >= 16", "k <= 256"]
 //# defines = { ROWS_IN_QUADS = "1" }
 //#
 //# [[variants]]
 //# only = ["float16"]
 //# needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# when = ["k % 16", "k >= 16", "k <= 128"]
 //#
 //# [[variants]]
 //# name = "rows-in-quads"
 //# only = ["bfloat16"]
 //# needs = ["matrix_rows_in_quads", "coopmat_bf16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# when = ["k % 16", "k >= 16", "k <= 256"]
 //# defines = { ROWS_IN_QUADS = "1" }
 #include "stored.glsl"
 #if STORED == BFLOAT16

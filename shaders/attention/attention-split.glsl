@@ -10,9 +10,9 @@
 // Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM a multiple of 16; strides and columns, counted in
 // quads here, are integers; subgroups of 32, with the matrix layout that matrix-layout.glsl tests; KEYS a multiple of 32.
 //# # float32 on matrix cores; where there are none, or for narrow and wide heads, `attention` runs.
-//# optional = true
+//# # k is head_dim; wider heads are not faster than plain ones.
 //# made_of = { constants = "Blocks" }
-//# variants = [{ needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"] }]
+//# variants = [{ needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"], when = ["k % 16", "k >= 16", "k <= 80"] }]
 #include "matrix/cooperative-matrix.glsl"
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require

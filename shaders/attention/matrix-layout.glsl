@@ -6,7 +6,6 @@
 // Assumes: subgroups of 32. The driver determines the layout; the result holds for all shaders on the device.
 //# # Not an operation: a probe, run once when a device is opened (src/backend/vulkan/probe.rs).
 //# stored = ["float16"]
-//# optional = true
 //# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16"] }]
 #include "matrix/cooperative-matrix.glsl"
 

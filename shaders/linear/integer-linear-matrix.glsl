@@ -8,8 +8,11 @@
 // Assumes: k a multiple of 16, k < 2^17, with PAIRS 2^16, n of 4, in float16 of 8; TILE_K a multiple of 32; matrices
 // of 16 x 16 sums of 32 terms; subgroups of 256 / SUBGROUPS invocations.
 //# # Where there are no matrix cores for 8-bit integers, `integer-linear` runs, with the same result.
-//# optional = true
-//# variants = [{ needs = ["coopmat_s8_s32_16x16x32", "float16", "int8", "integer_dot_product"] }]
+//# made_of = { push = "Product", constants = "Tile" }
+//# variants = [
+//#     { only = ["float32", "bfloat16"], needs = ["coopmat_s8_s32_16x16x32", "float16", "int8", "integer_dot_product"], when = ["n % 4", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
+//#     { only = ["float16"], needs = ["coopmat_s8_s32_16x16x32", "float16", "int8", "integer_dot_product"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
+//# ]
 //#
 //# [builds]
 //# quantized-linear-matrix = { define = "SCALED", stored = ["float32", "float16", "bfloat16"] }

@@ -13,10 +13,9 @@
 //# # 16 bits on matrix cores; where there are none, `linear` runs: an encoder in 16 bits, a single operation in float32.
 //# stored = ["float16", "bfloat16"]
 //# made_of = { push = "Product", constants = "Tile" }
-//# optional = true
 //# variants = [
-//#     { only = ["float16"], needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"] },
-//#     { only = ["bfloat16"], needs = ["coopmat_bf16_f32_16x16x16", "float16"] },
+//#     { only = ["float16"], needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
+//#     { only = ["bfloat16"], needs = ["coopmat_bf16_f32_16x16x16", "float16"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
 //# ]
 //#
 //# [builds]

@@ -3,8 +3,8 @@
 // Grid: x = ceil(N / (64 COLUMNS)), y = ceil(M / ROWS); 64 invocations, each ROWS rows of 1 or 4 neighbouring columns.
 // Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero, at any subgroup size.
 // Assumes: full subgroups, of a size that divides 64; with VECTOR, K a multiple of 4, with VECTOR_Y, N.
-//# # Chosen by device type in src/backend/vulkan/kernels/linear.rs, so it is a kernel of its own: a variant would be taken
-//# # wherever its needs are met.
+//# # Where shared memory is emulated, shuffles feed the lanes better.
+//# variants = [{ when = ["software_device", "subgroup_shuffle", "subgroup_size <= 64"] }]
 //# stored = ["float32", "float16", "bfloat16"]
 //# made_of = { push = "Product", constants = "Tile" }
 //#

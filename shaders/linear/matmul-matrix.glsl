@@ -6,7 +6,7 @@
 // full subgroups of 256 / SUBGROUPS invocations.
 //# # Where there are no matrix cores of the type, plans run in float32.
 //# stored = ["float16", "bfloat16"]
-//# optional = true
+//# made_of = { constants = "Tile" }
 //# variants = [
 //#     { only = ["float16"], needs = ["coopmat_f16_f32_16x16x16", "float16"] },
 //#     { only = ["bfloat16"], needs = ["coopmat_bf16_f32_16x16x16", "float16"] },

@@ -5,6 +5,7 @@
 // TILE_N/16.
 // Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; fewer than 2^32 elements.
+//# made_of = { constants = "Tile" }
 #include "product/matmul-interface.glsl"
 
 layout(local_size_x = 256) in;

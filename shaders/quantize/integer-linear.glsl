@@ -6,6 +6,7 @@
 // Reduction order: of integers irrelevant, as their sums are exact; groups from the first to the last.
 // Assumes: elements < 2^32, depth < 2^17, with PAIRS 2^16; rows_per_group * columns a multiple of 4; with WHOLE, depth and
 // group are multiples of 4.
+//# made_of = { push = "Product", constants = "Tile" }
 //# variants = [{ name = "dot", only = ["float32"], needs = ["integer_dot_product"], defines = { DOT = "1" } }, {}]
 //#
 //# [builds]

@@ -6,8 +6,8 @@
 // Assumes: k a multiple of 16, k < 2^17, with PAIRS 2^16, n of 4; ROWS at most LANES.
 //# # Where rows are no multiple of sixteen bytes, or a weight has groups, `quantized-linear` runs.
 //# stored = ["float32", "float16"]
-//# optional = true
-//# variants = [{ needs = ["integer_dot_product"] }]
+//# made_of = { push = "Product", constants = "Tile" }
+//# variants = [{ needs = ["integer_dot_product"], when = ["n % 4", "k % 16", "k >= 16"] }]
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "counts.glsl"

@@ -263,9 +263,9 @@ pub trait Backend: Send + Sync {
     fn kind(&self) -> BackendKind;
     /// The device's name, for display.
     fn device_name(&self) -> &str;
-    /// Whether the device has matrix cores on which float32 products can run.
-    fn splits_float32(&self) -> bool {
-        false
+    /// The builds that run a plan's products and attention, a line each, with what those before them lack.
+    fn builds(&self, _plan: &Plan) -> String {
+        String::new()
     }
     /// Loads the weights and prepares everything that does not depend on a batch.
     ///

@@ -58,6 +58,7 @@ pub(super) fn of(
             source: "",
             defines: &[],
             needs: leak(needs),
+            when: &[],
             spirv: Module::Words(leak(spirv.to_vec())),
             bindings: generic.map_or_else(bindings, |g| g.bindings),
             push_bytes: 4 * push.len() as u32,

@@ -41,12 +41,13 @@ impl Model {
         listing.settings(of)
     }
 
-    /// The plan for texts without a task as text, one line per step, how float32 products run, and which products of a model
-    /// in integers are none.
+    /// The plan for texts without a task as text, one line per step, which builds run its products and attention, and which
+    /// products of a model in integers are none.
     pub fn plan_text(&self) -> String {
         let route = self.usual();
         let stage = route.stage(None).unwrap_or(&route.source.encoders[0]);
-        route.plan_text(stage, self.runner().ok().map(|runner| runner.splits_float32()))
+        let builds = self.runner().map(|runner| runner.builds(&stage.plan)).unwrap_or_default();
+        format!("{}{builds}{}", stage.plan, stage.plan.other_products(route.integers))
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use super::stages::{Source, Stage};
 use crate::dtype::DType;
-use crate::graph::shaders::Float32Products;
 use crate::model::config::SentenceConfig;
 use crate::model::heads::Modules;
 use crate::model::routes::Row;
@@ -106,20 +105,6 @@ impl Route {
         let own = self.sentence.task_length(task).filter(|_| self.modules.gives_task_to_tokenizer());
         let stated = if processing.truncates { processing.max_length.or(own) } else { Some(usize::MAX) };
         stated.map_or(self.max_seq_length(), |most| most.min(self.spec.positions.longest_text()))
-    }
-
-    /// The plan of a stage as text, one line per step, how float32 products run on a device that splits them or does not,
-    /// and which products of a model in integers are none.
-    pub(super) fn plan_text(&self, stage: &Stage, splits: Option<bool>) -> String {
-        let products = splits.filter(|_| self.source.weights.rounded == DType::F32).map(|able| {
-            let (products, why) = match stage.plan.shaders.float32_products {
-                Float32Products::Split if able => (Float32Products::Split, "on matrix cores"),
-                Float32Products::Plain if able => (Float32Products::Plain, "as chosen"),
-                _ => (Float32Products::Plain, "without matrix cores for float16"),
-            };
-            format!("float32 products: {}, {why}\n", products.name())
-        });
-        format!("{}{}{}", stage.plan, products.unwrap_or_default(), stage.plan.other_products(self.integers))
     }
 }
 

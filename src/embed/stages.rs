@@ -143,9 +143,9 @@ impl Runner {
         prepare(&*self.backend, stage, &source.weights, source.options)
     }
 
-    /// Whether the device has matrix cores on which float32 products can run.
-    pub fn splits_float32(&self) -> bool {
-        self.backend.splits_float32()
+    /// As [`Backend::builds`].
+    pub fn builds(&self, plan: &Plan) -> String {
+        self.backend.builds(plan)
     }
 
     /// Whether the CPU may run the work after this error of the device.

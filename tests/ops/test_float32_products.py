@@ -283,11 +283,11 @@ def test_the_switch_is_checked_reported_and_changes_nothing_without_matrix_cores
         assert grilly.info()["float32_products"] == name
         found[name] = np.asarray(functional.linear(x, w))
         model = VulkanSentenceTransformer(TINY_BERT, device="vulkan", float32_products=name)
-        runs = name if able else "plain"
-        assert f"float32 products: {runs}," in model.plan
+        assert ("(float32 products are plain)" in model.plan) == (able and name == "plain")
+        assert " x linear: linear" in model.plan and ", not linear-matrix (no variant for float32)" in model.plan
         found[f"{name} model"] = model.encode(["A cat.", "On the mat, a dog."])
         model.close()
     if not able:
         assert (found["plain"] == found["split"]).all() and (found["plain model"] == found["split model"]).all()
     on_cpu = VulkanSentenceTransformer(TINY_BERT, device="cpu")
-    assert "float32 products: plain, without matrix cores for float16" in on_cpu.plan
+    assert " x linear: linear" not in on_cpu.plan

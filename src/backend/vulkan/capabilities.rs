@@ -66,9 +66,21 @@ features! {
 }
 
 impl Feature {
-    /// Whether it is one of `VK_KHR_cooperative_matrix`.
-    pub fn is_of_matrices(self) -> bool {
-        matches!(self, Feature::CooperativeMatrixF16 | Feature::CooperativeMatrixBf16 | Feature::CooperativeMatrixS8)
+    /// Rows, columns and terms of the product of two matrices, of a feature of `VK_KHR_cooperative_matrix`: its name has them.
+    pub fn matrix(self) -> Option<[u32; 3]> {
+        let sizes = self.name().rsplit('_').next()?.split('x').map(str::parse);
+        sizes.collect::<Result<Vec<_>, _>>().ok()?.try_into().ok()
+    }
+}
+
+/// The words of a condition under which a shader variant is chosen: of a product the columns of the result, `n`, or the terms
+/// of a sum, `k`, or the device's `subgroup_size`, compared (`>=`, `<=`, or `%`: a multiple of) with a number, or a fact of
+/// the device, `software_device` or a feature; `None` for any other text.
+pub fn condition(text: &str) -> Option<(&str, &str, usize)> {
+    match text.split(' ').collect::<Vec<_>>()[..] {
+        [of @ ("n" | "k" | "subgroup_size"), is @ (">=" | "<=" | "%"), number] => Some((of, is, number.parse().ok()?)),
+        [fact] if fact == "software_device" || Feature::named(fact).is_some() => Some((fact, "", 0)),
+        _ => None,
     }
 }
 
@@ -116,10 +128,9 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Whether float32 products can run on matrix cores, each number split in two: what `split-tiles.glsl` needs.
-    pub fn splits_float32(&self) -> bool {
-        let needs = [Feature::CooperativeMatrixF16, Feature::Float16, Feature::SubgroupShuffle, Feature::SubgroupVote];
-        matches!(self.subgroup_size, 32 | 64) && needs.into_iter().all(|feature| self.has(feature))
+    /// Whether it is a `software_device`, or has the feature of this name.
+    pub fn is(&self, fact: &str) -> bool {
+        Feature::named(fact).map_or(self.device_type == DeviceType::Software, |feature| self.has(feature))
     }
 
     /// Whether the device has a feature.

@@ -1,7 +1,7 @@
 //! A shader variant and a dispatch of it, both as plain data: no Vulkan calls here.
 
 use super::module::Module;
-use super::{Capabilities, Feature, interface};
+use super::{Capabilities, Feature, capabilities, interface};
 use crate::dtype::DType;
 use crate::graph::ValueId;
 use crate::ops::{Counts, Dim};
@@ -29,6 +29,8 @@ pub struct Variant {
     pub defines: &'static [(&'static str, &'static str)],
     /// Features the device must have.
     pub needs: &'static [Feature],
+    /// Conditions under which it is chosen, as of [`capabilities::condition`].
+    pub when: &'static [&'static str],
     /// The module; its entry point is `main`.
     pub spirv: Module,
     /// Storage buffers in order of index.
@@ -54,19 +56,62 @@ pub struct Kernel {
     pub variants: &'static [Variant],
 }
 
+impl Variant {
+    /// Rows, columns and terms of its products on matrix cores.
+    pub fn matrix(&self) -> Option<[u32; 3]> {
+        self.needs.iter().find_map(|feature| feature.matrix())
+    }
+
+    /// What the device, or a product of `[n, k]`, lacks for it.
+    fn lack(&self, device: &Capabilities, sizes: Option<[usize; 2]>) -> Option<String> {
+        let unmet = |text: &&str| {
+            let (of, is, number) = capabilities::condition(text)?;
+            let value = match (of, sizes) {
+                ("n", sizes) => sizes?[0],
+                ("k", sizes) => sizes?[1],
+                ("subgroup_size", _) => device.subgroup_size as usize,
+                (fact, _) => return (!device.is(fact)).then(|| format!("no {fact}")),
+            };
+            let holds = match is {
+                ">=" => value >= number,
+                "<=" => value <= number,
+                _ => value.is_multiple_of(number),
+            };
+            (!holds).then(|| format!("{of} is {value}, takes {is} {number}"))
+        };
+        let feature = self.needs.iter().find(|feature| !device.has(**feature));
+        feature.map(|feature| format!("no {}", feature.name())).or_else(|| self.when.iter().find_map(unmet))
+    }
+}
+
 impl Kernel {
-    /// The first of grilly's own variants for an element type whose required features the device has.
+    /// The first of grilly's own variants for an element type that a device, and a product of `[n, k]`, can have.
+    ///
+    /// # Errors
+    /// What the last of them lacks.
+    pub fn fitting(
+        &self,
+        stored: DType,
+        device: &Capabilities,
+        sizes: Option<[usize; 2]>,
+    ) -> std::result::Result<&'static Variant, String> {
+        let mut lack = None;
+        for variant in self.variants.iter().filter(|variant| variant.stored == stored) {
+            lack = variant.lack(device, sizes);
+            if lack.is_none() {
+                return Ok(variant);
+            }
+        }
+        Err(lack.unwrap_or_else(|| format!("no variant for {}", stored.name())))
+    }
+
+    /// The first of grilly's own variants for an element type that the device can have.
     ///
     /// # Errors
     /// `Unsupported` naming the type, or the missing feature.
-    pub fn own(&self, stored: DType, capabilities: &Capabilities) -> Result<&'static Variant> {
-        let mut variants = self.variants.iter().filter(|v| v.stored == stored).peekable();
-        let reason = match variants.peek() {
-            None => format!("it has no variant for {}", stored.name()),
-            Some(_) => format!("{} has none of the features its variants need", capabilities.name),
-        };
-        let fits = |v: &&'static Variant| v.needs.iter().all(|f| capabilities.has(*f));
-        variants.find(fits).ok_or_else(|| Error::unsupported(self.name, reason))
+    pub fn own(&self, stored: DType, device: &Capabilities) -> Result<&'static Variant> {
+        let found = self.fitting(stored, device, None);
+        found.map_err(|lack| Error::unsupported(self.name, format!("on {}: {lack}", device.name)))
     }
 }
 

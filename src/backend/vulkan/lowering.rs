@@ -22,6 +22,8 @@ pub struct Lowering<'a> {
     narrow: Narrow,
     /// The dispatches so far.
     pub dispatches: Vec<Dispatch>,
+    /// The builds that were chosen, with what those before them lack.
+    pub choices: Vec<String>,
 }
 
 /// A shader variant with its push block and constants.
@@ -44,7 +46,7 @@ pub type Given = (&'static str, Range);
 impl<'a> Lowering<'a> {
     /// Starts the lowering of one node of a plan, to the builds that `narrow` allows.
     pub fn new(plan: &'a Plan, node: &'a Node, capabilities: &'a Capabilities, narrow: Narrow) -> Self {
-        Lowering { plan, node, capabilities, narrow, dispatches: Vec::new() }
+        Lowering { plan, node, capabilities, narrow, dispatches: Vec::new(), choices: Vec::new() }
     }
 
     /// The operation.
@@ -135,9 +137,10 @@ impl<'a> Lowering<'a> {
         registry::select(&self.plan.shaders, shader, architecture, self.capabilities)
     }
 
-    /// How float32 products run where there are matrix cores.
-    pub fn float32_products(&self) -> Float32Products {
-        self.plan.shaders.float32_products
+    /// Refuses float32 products on matrix cores where they are to be plain.
+    pub fn may_split(&self) -> std::result::Result<(), &'static str> {
+        let split = self.plan.shaders.float32_products == Float32Products::Split;
+        if split { Ok(()) } else { Err("float32 products are plain") }
     }
 
     /// The user's shader registered for the node in place of a kernel.
@@ -154,8 +157,8 @@ impl<'a> Lowering<'a> {
     ///
     /// # Errors
     /// `Unsupported`
-    pub fn without_matrix_cores(&self, stored: DType) -> Result<()> {
-        if stored.is_narrow() && self.narrow == Narrow::OnMatrixCores {
+    pub fn check_narrow(&self, stored: DType, on_matrix_cores: bool) -> Result<()> {
+        if !on_matrix_cores && stored.is_narrow() && self.narrow == Narrow::OnMatrixCores {
             return Err(self.unsupported(format!("{} has no matrix cores that take it", self.capabilities.name)));
         }
         Ok(())

@@ -91,8 +91,9 @@ impl Backend for Vulkan {
         &self.0.device.capabilities.name
     }
 
-    fn splits_float32(&self) -> bool {
-        self.0.device.capabilities.splits_float32()
+    fn builds(&self, plan: &Plan) -> String {
+        let of = |plan: &Plan| kernels::builds_of(plan, &self.0.device.capabilities);
+        of(plan).or_else(|_| of(&plan.widened())).unwrap_or_default()
     }
 
     fn prepare(

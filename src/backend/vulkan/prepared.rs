@@ -257,6 +257,7 @@ mod tests {
         stored: crate::dtype::DType::F32,
         name: "unary",
         needs: &[],
+        when: &[],
         spirv: Module::Words(&[]),
         bindings: &[],
         push_bytes: 0,

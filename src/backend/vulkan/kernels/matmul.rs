@@ -1,13 +1,13 @@
 //! Dispatches of `matmul`, and of `attention_scores`, which is the same product with other strides. In 16 bits they run on
 //! matrix cores alone.
 
-use super::linear::splits;
+use super::builds::{Fit, How, Row, choose};
 use super::reduce::sum_of_parts;
 use crate::Result;
 use crate::backend::vulkan::generated::matmul::{Constants, KERNEL, Push};
 use crate::backend::vulkan::generated::{Tile, matmul_matrix, matmul_split};
-use crate::backend::vulkan::kernel::Extent;
-use crate::backend::vulkan::lowering::{Build, Given, Lowering};
+use crate::backend::vulkan::kernel::{Extent, Variant};
+use crate::backend::vulkan::lowering::{Given, Lowering};
 use crate::dtype::DType;
 use crate::ops::{AttentionScores, Dim, Matmul, Strided};
 
@@ -76,44 +76,44 @@ fn products(to: &mut Lowering<'_>, product: &Strided, part: &str, given: &[Given
     let (m, n) = (product.rows as u32, product.columns as u32);
     let batches = (product.batches() as u32).min(to.capabilities.workgroup_count[2]);
     let grid = |tile_m: u32, tile_n: u32| [n.div_ceil(tile_n), m.div_ceil(tile_m), batches].map(Extent::Fixed);
-    let (build, tile_m, tile_n) = match to.stored()? {
-        DType::F32 => of_float32(to, product)?,
-        stored => on_matrix_cores(to, product, stored, given)?,
-    };
-    to.add(build, part, given, grid(tile_m, tile_n))
+    let chosen = choose(to, &KERNEL, [product.columns, product.depth], &BUILDS, product)?;
+    let wide = to.result().dtype == DType::F32 || !given.is_empty();
+    let tile = Tile { wide, ..chosen.tile };
+    let build = (chosen.make)(to, push(product), tile)?;
+    to.add(build, part, given, grid(tile.tile_m, tile.tile_n))
 }
 
-/// The build for float32, with the rows and columns of its tile.
-fn of_float32(to: &Lowering<'_>, product: &Strided) -> Result<(Build, u32, u32)> {
-    let push = push(product);
-    let [a_load, b_load] = [product.a, product.b].map(|strides| Load::of(strides, product.depth) as u32);
-    if to.replaced(&KERNEL).is_none() && splits(to, product.columns, product.depth) {
-        let rows = Dim::Fixed(product.rows * product.batches());
-        let Tile { tile_m, tile_n, whole, subgroups, .. } = Tile::split(rows, push.n, 1, push.k, to.capabilities);
-        let constants = matmul_split::Constants { tile_m, tile_n, whole, a_load, b_load, subgroups };
-        return Ok((Build::new(to.select(&matmul_split::KERNEL)?, push, constants), tile_m, tile_n));
-    }
-    let (tile_m, tile_n, tile_k) = tiles(product, to.capabilities.shared_memory);
-    let constants = Constants { tile_m, tile_n, tile_k, a_load, b_load };
-    Ok((Build::new(to.select(&KERNEL)?, push, constants), tile_m, tile_n))
-}
+type Of = Row<Strided, Push, Tile>;
 
-/// The same for 16 bits; `given` has the result if it is not the node's, in float32.
-fn on_matrix_cores(to: &Lowering<'_>, product: &Strided, stored: DType, given: &[Given]) -> Result<(Build, u32, u32)> {
-    let push = push(product);
+static BUILDS: [Of; 3] = [
+    Of::of::<matmul_matrix::Constants>(&KERNEL, How::Matrix, on_matrix_cores),
+    Of::of::<matmul_split::Constants>(&KERNEL, How::Split, split),
+    Of::of::<Constants>(&KERNEL, How::Plain, plain),
+];
+
+/// In 16 bits.
+fn on_matrix_cores(to: &Lowering<'_>, product: &Strided, _: &'static Variant) -> Fit<Tile> {
     let loads = [(product.a, product.rows), (product.b, product.columns)];
     let [Some(a_load), Some(b_load)] = loads.map(|(strides, rows)| Load::of_eight(strides, rows, product.depth)) else {
-        return Err(to.unsupported(format!("{} takes multiples of eight rows, columns and terms", stored.name())));
+        return Err("rows, columns or terms are no multiples of eight");
     };
-    if to.replaced(&KERNEL).is_some() {
-        return Err(to.unsupported(format!("the shader registered for it takes float32, not {}", stored.name())));
-    }
-    let tile = Tile::of_matrices(product.rows * product.batches(), push.n, push.k, to.capabilities);
-    let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
-    let wide = to.result().dtype == DType::F32 || !given.is_empty();
-    let (a_load, b_load) = (a_load as u32, b_load as u32);
-    let constants = matmul_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, wide, a_load, b_load };
-    Ok((Build::new(to.select(&matmul_matrix::KERNEL)?, push, constants), tile_m, tile_n))
+    let rows = product.rows * product.batches();
+    let tile = Tile::of_matrices(rows, product.columns as u32, product.depth as u32, to.capabilities);
+    Ok(Tile { a_load: a_load as u32, b_load: b_load as u32, ..tile })
+}
+
+/// In float32 on matrix cores.
+fn split(to: &Lowering<'_>, product: &Strided, variant: &'static Variant) -> Fit<Tile> {
+    to.may_split()?;
+    let (rows, n, k) = (product.rows * product.batches(), product.columns as u32, product.depth as u32);
+    let Tile { a_load, b_load, .. } = plain(to, product, variant)?;
+    Ok(Tile { a_load, b_load, ..Tile::of_split(Dim::Fixed(rows), n, 1, k, to.capabilities) })
+}
+
+fn plain(to: &Lowering<'_>, product: &Strided, _: &'static Variant) -> Fit<Tile> {
+    let [a_load, b_load] = [product.a, product.b].map(|strides| Load::of(strides, product.depth) as u32);
+    let (tile_m, tile_n, tile_k) = tiles(product, to.capabilities.shared_memory);
+    Ok(Tile { tile_m, tile_n, tile_k, a_load, b_load, ..Tile::default() })
 }
 
 fn push(product: &Strided) -> Push {

@@ -6,6 +6,7 @@ mod attention_backward;
 mod attention_bias;
 mod attention_mask;
 mod attention_output;
+mod builds;
 pub mod elementwise;
 mod embedding_backward;
 mod embedding_sum;
@@ -28,6 +29,8 @@ mod guards;
 mod moved;
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeMap;
 
 use self::{
     attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
@@ -62,6 +65,23 @@ pub fn lower_for(plan: &Plan, capabilities: &Capabilities, narrow: Narrow) -> Re
         dispatches.append(&mut lowering.dispatches);
     }
     Ok(dispatches)
+}
+
+/// The builds that run a plan's products and attention, with what those before them lack: a line for equal steps, with their
+/// number.
+///
+/// # Errors
+/// As [`lower`].
+pub fn builds_of(plan: &Plan, capabilities: &Capabilities) -> Result<String> {
+    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+    for node in &plan.graph.nodes {
+        let mut lowering = Lowering::new(plan, node, capabilities, Narrow::Every);
+        lower_node(&mut lowering)?;
+        for choice in lowering.choices {
+            *lines.entry(format!("{}: {choice}", node.op.name())).or_default() += 1;
+        }
+    }
+    Ok(lines.into_iter().map(|(line, steps)| format!("{steps} x {line}\n")).collect())
 }
 
 macro_rules! lowerings {

@@ -1,15 +1,16 @@
 //! Dispatches of row quantisation, and of products of quantised rows.
 
+use super::builds::{Fit, How, Row, choose};
 use super::elementwise::{Elements, walk};
-use super::linear::{GROUP, fits_integers, in_sixteens};
+use super::linear::{GROUP, binds};
 use super::rows::{Held, Rows, along, spread};
 use crate::Result;
 use crate::backend::vulkan::generated::{
-    Tile, dequantize_rows, integer_linear, integer_linear_matrix, quantize_rows, quantize_rows_affine,
+    Product, Tile, dequantize_rows, integer_linear, integer_linear_matrix, quantize_rows, quantize_rows_affine,
     quantize_rows_held, quantize_rows_scales, quantize_rows_scales_affine, quantized_linear, quantized_linear_lanes,
     quantized_linear_matrix,
 };
-use crate::backend::vulkan::kernel::Extent;
+use crate::backend::vulkan::kernel::{Extent, Kernel, Variant};
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
 use crate::ops::{
@@ -110,87 +111,107 @@ pub fn quantize_rows(to: &mut Lowering<'_>, op: &QuantizeRows) -> Result<()> {
     to.dispatch(push, constants, grid)
 }
 
-/// The push block of a product with a weight at a place, in which rows of `q` and of the weight are read sixteen at a time.
-fn by_sixteen(to: &Lowering<'_>, weight: usize) -> Result<(Rows, integer_linear_matrix::Push)> {
-    let (of, n) = (Rows::of(to.shape(0))?, rows(to.shape(weight))?.rows);
-    Ok((of, integer_linear_matrix::Push { rows_of: of.rows_of, rows: of.rows, n, k: of.columns }))
+/// What a product of quantised rows is chosen by.
+struct Site {
+    /// The place of the weight.
+    weight: usize,
+    /// What of it shares a scale.
+    scope: Scope,
+    /// Whether lanes serve as few rows as there are better than matrix cores.
+    few: bool,
 }
 
-/// The tile of such a product on matrix cores, and the grid.
-fn tile(to: &Lowering<'_>, of: Rows, n: u32) -> (Tile, [Extent; 3]) {
-    let tile = Tile::of_integers(of.count, n, of.columns, to.capabilities);
-    let across = Extent::Fixed(GROUP * n.div_ceil(tile.tile_n));
-    (tile, [across, of.tiles(GROUP * tile.tile_m), Extent::ONE])
-}
+type Of = Row<Site, Product, Tile>;
 
-/// `integer_linear`, on matrix cores where these multiply 8-bit integers; exact either way.
-pub fn integer_linear(to: &mut Lowering<'_>, op: &IntegerLinear) -> Result<()> {
-    let levels = op.levels as u32;
-    if in_sixteens(to, &integer_linear::KERNEL, 1) && fits_integers(to) {
-        let (of, push) = by_sixteen(to, 1)?;
-        let (Tile { tile_m, tile_n, tile_k, whole, subgroups, .. }, grid) = tile(to, of, push.n);
-        let constants = integer_linear_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, levels };
-        return to.dispatch(push, constants, grid);
+/// Every build; all give the same bits, since sums of integers are exact.
+static BUILDS: [Of; 5] = [
+    Of::of::<integer_linear_matrix::Constants>(&integer_linear::KERNEL, How::Matrix, on_matrix_cores),
+    Of::of::<integer_linear::Constants>(&integer_linear::KERNEL, How::Plain, plain),
+    Of::of::<quantized_linear_matrix::Constants>(&quantized_linear::KERNEL, How::Matrix, on_matrix_cores),
+    Of::of::<quantized_linear_lanes::Constants>(&quantized_linear::KERNEL, How::Lanes, in_lanes),
+    Of::of::<quantized_linear::Constants>(&quantized_linear::KERNEL, How::Plain, plain),
+];
+
+/// The rows of `q`, if they and those of the weight are read sixteen at a time with one scale.
+fn in_sixteens(to: &Lowering<'_>, site: &Site) -> Fit<Rows> {
+    if let Scope::Group(_) = site.scope {
+        return Err("the weight has groups");
     }
-    let (depth, weight) = (to.shape(0).columns(), rows(to.shape(1))?);
-    let constants = integer_linear::Constants { whole: depth.is_multiple_of(4), levels };
-    walk(to, &to.result().shape, constants, |walk| integer_linear::Push {
-        n: weight.rows,
-        depth: depth as u32,
-        row_bytes: weight.columns,
-        ..walk
-    })
+    binds(to, &[(to.shape(0), 1), (to.shape(site.weight), 1), (&to.result().shape, 4)])?;
+    Rows::of(to.shape(0)).map_err(|_| "rows are of several axes")
 }
 
-/// `quantized_linear`, in one dispatch: of few rows, and where matrix cores multiply no 8-bit integers, a row's sums are
-/// shared by lanes; sums over groups, and rows of other lengths than multiples of sixteen, are added one by one.
-pub fn quantized_linear(to: &mut Lowering<'_>, op: &QuantizedLinear) -> Result<()> {
-    let &QuantizedLinear { levels, scope, bias, pairs, .. } = op;
-    let (levels, residual) = (levels as u32, op.residual == Residual::Added);
-    let activation = op.activation.map_or(0, |kind| kind as u32);
-    let (shared, grouped) = (scope == Scope::Tensor, matches!(scope, Scope::Group(_)));
-    if !grouped && in_sixteens(to, &quantized_linear::KERNEL, 2) {
-        let (of, push) = by_sixteen(to, 2)?;
-        let few = matches!(of.count, Dim::Fixed(count) if count < FEW_ROWS) && to.stored()? != DType::Bf16;
-        let whole_octs = to.result().dtype != DType::F16 || push.n.is_multiple_of(8);
-        if fits_integers(to) && !few && whole_octs {
-            let (Tile { tile_m, tile_n, tile_k, whole, subgroups, .. }, grid) = tile(to, of, push.n);
-            let constants = quantized_linear_matrix::Constants {
-                tile_m,
-                tile_n,
-                tile_k,
-                whole,
-                subgroups,
-                levels,
-                activation,
-                bias,
-                residual,
-                pairs,
-                shared,
-            };
-            return to.dispatch(push, constants, grid);
-        }
-        if quantized_linear_lanes::KERNEL.own(to.stored()?, to.capabilities).is_ok() {
-            let rows =
-                if let Dim::Fixed(count) = of.count { (count as u32).next_power_of_two().clamp(1, 4) } else { 4 };
-            let lanes = if push.k < 1024 { 8 } else { 32 };
-            let constants =
-                quantized_linear_lanes::Constants { rows, lanes, levels, activation, bias, residual, pairs, shared };
-            let across = Extent::Fixed((push.n / 4).div_ceil(256 / lanes));
-            return to.dispatch(push, constants, [across, of.tiles(rows), Extent::ONE]);
-        }
-    }
-    let (depth, weight) = (to.shape(0).columns(), rows(to.shape(2))?);
-    let places = scope.places(depth);
+fn on_matrix_cores(to: &Lowering<'_>, site: &Site, _: &'static Variant) -> Fit<Tile> {
+    let Rows { count, columns, .. } = in_sixteens(to, site)?;
+    let tile = Tile::of_integers(count, to.result().shape.columns() as u32, columns, to.capabilities);
+    if site.few { Err("there are few rows") } else { Ok(tile) }
+}
+
+fn in_lanes(to: &Lowering<'_>, site: &Site, _: &'static Variant) -> Fit<Tile> {
+    let Rows { count, columns, .. } = in_sixteens(to, site)?;
+    let rows = if let Dim::Fixed(count) = count { (count as u32).next_power_of_two().clamp(1, 4) } else { 4 };
+    Ok(Tile { rows, lanes: if columns < 1024 { 8 } else { 32 }, ..Tile::default() })
+}
+
+/// Sums over groups, and rows of any length, added one by one.
+fn plain(to: &Lowering<'_>, site: &Site, _: &'static Variant) -> Fit<Tile> {
+    let depth = to.shape(0).columns();
+    let places = site.scope.places(depth);
     let whole = depth.is_multiple_of(4) && (places.per_row <= 1 || places.group.is_multiple_of(4));
-    let constants = quantized_linear::Constants { whole, levels, activation, bias, residual, pairs, shared };
-    walk(to, &to.result().shape, constants, |walk| quantized_linear::Push {
-        n: weight.rows,
-        depth: depth as u32,
-        row_bytes: weight.columns,
+    Ok(Tile { whole, ..Tile::default() })
+}
+
+/// Adds the dispatch of a product in place of a kernel; `with` adds to the tile what is applied to the sums.
+fn product(to: &mut Lowering<'_>, of: &'static Kernel, site: &Site, with: impl Fn(Tile) -> Tile) -> Result<()> {
+    let (n, k) = (to.result().shape.columns(), to.shape(0).columns());
+    let chosen = choose(to, of, [n, k], &BUILDS, site)?;
+    let (tile, places, n) = (with(chosen.tile), site.scope.places(k), n as u32);
+    let push = Product {
+        n,
+        k: k as u32,
+        depth: k as u32,
+        row_bytes: rows(to.shape(site.weight))?.columns,
         group: places.group as u32,
         per_row: places.per_row as u32,
-        ..walk
+        ..Product::default()
+    };
+    if chosen.how == How::Plain {
+        let walk = Elements::of(&to.result().shape, to.capabilities)?;
+        let Elements { rows_of, rows, columns, rows_per_group, .. } = walk;
+        let build = (chosen.make)(to, Product { rows_of, rows, columns, rows_per_group, ..push }, tile)?;
+        return to.add(build, "", &[], along(walk.groups));
+    }
+    let of = Rows::of(to.shape(0))?;
+    let (across, down) = match chosen.how {
+        How::Matrix => (GROUP * n.div_ceil(tile.tile_n), GROUP * tile.tile_m),
+        _ => ((n / 4).div_ceil(256 / tile.lanes), tile.rows),
+    };
+    let build = (chosen.make)(to, Product { rows_of: of.rows_of, rows: of.rows, ..push }, tile)?;
+    to.add(build, "", &[], [Extent::Fixed(across), of.tiles(down), Extent::ONE])
+}
+
+/// `integer_linear`
+pub fn integer_linear(to: &mut Lowering<'_>, op: &IntegerLinear) -> Result<()> {
+    let levels = op.levels as u32;
+    let site = Site { weight: 1, scope: Scope::Row, few: false };
+    product(to, &integer_linear::KERNEL, &site, |tile| Tile { levels, ..tile })
+}
+
+/// `quantized_linear`, in one dispatch.
+pub fn quantized_linear(to: &mut Lowering<'_>, op: &QuantizedLinear) -> Result<()> {
+    let &QuantizedLinear { levels, scope, bias, pairs, .. } = op;
+    let activation = op.activation.map_or(0, |kind| kind as u32);
+    let (levels, residual, shared) = (levels as u32, op.residual == Residual::Added, scope == Scope::Tensor);
+    let few = |of: Rows| matches!(of.count, Dim::Fixed(count) if count < FEW_ROWS);
+    let few = Rows::of(to.shape(0)).is_ok_and(few) && to.stored()? != DType::Bf16;
+    product(to, &quantized_linear::KERNEL, &Site { weight: 2, scope, few }, |tile| Tile {
+        levels,
+        activation,
+        bias,
+        residual,
+        pairs,
+        shared,
+        ..tile
     })
 }
 

@@ -152,7 +152,7 @@ fn optional(
     if offers(khr::portability_subset::NAME) {
         extensions.push(khr::portability_subset::NAME);
     }
-    if features.iter().any(|feature| feature.is_of_matrices()) {
+    if features.iter().any(|feature| feature.matrix().is_some()) {
         extensions.push(khr::cooperative_matrix::NAME);
     }
     if features.contains(&Feature::CooperativeMatrixBf16) {
@@ -167,18 +167,18 @@ fn optional(
     (features, extensions)
 }
 
-/// Whether products of two matrices of this type at 16x16x16 with sums in f32, of 8-bit integers at 16x16x32 with sums of 32
-/// bits, are among the subgroup's matrix shapes.
+/// Whether products of two matrices of this type with sums in f32, of 8-bit integers with sums of 32 bits, of the shape that the
+/// feature names, are among those of a subgroup.
 fn multiplies(instance: &Instance, handle: vk::PhysicalDevice, of: vk::ComponentTypeKHR) -> bool {
     let matrices = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
     // SAFETY: the device offers the extension, as the caller found.
     let shapes = unsafe { matrices.get_physical_device_cooperative_matrix_properties(handle) }.unwrap_or_default();
-    let (terms, sums) = match of {
-        vk::ComponentTypeKHR::SINT8 => (32, vk::ComponentTypeKHR::SINT32),
-        _ => (16, vk::ComponentTypeKHR::FLOAT32),
+    let (feature, sums) = match of {
+        vk::ComponentTypeKHR::SINT8 => (Feature::CooperativeMatrixS8, vk::ComponentTypeKHR::SINT32),
+        _ => (Feature::CooperativeMatrixF16, vk::ComponentTypeKHR::FLOAT32),
     };
     shapes.iter().any(|s| {
-        (s.m_size, s.n_size, s.k_size) == (16, 16, terms)
+        Some([s.m_size, s.n_size, s.k_size]) == feature.matrix()
             && s.scope == vk::ScopeKHR::SUBGROUP
             && [s.a_type, s.b_type] == [of; 2]
             && [s.c_type, s.result_type] == [sums; 2]

@@ -3,14 +3,14 @@
 mod matrix;
 mod split;
 
+use super::builds::{Fit, How, Row, choose};
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
 use crate::backend::vulkan::generated::{
     Blocks, attention, attention_distances, attention_masked, attention_matrix, attention_split,
 };
 use crate::backend::vulkan::kernel::Extent;
-use crate::backend::vulkan::lowering::{Build, Lowering};
-use crate::dtype::DType;
+use crate::backend::vulkan::lowering::Lowering;
 use crate::ops::{Attention, Counts, Dim};
 use crate::{Error, Result};
 
@@ -29,6 +29,18 @@ const NONE: u32 = u32::MAX;
 /// The push block of all builds.
 type Push = attention::Push;
 
+type Of = Row<Attention, Push, Blocks>;
+
+static BUILDS: [Of; 7] = [
+    Of::of::<attention_matrix::Constants>(&attention::KERNEL, How::Matrix, matrix::blocks),
+    Of::of::<attention_split::Constants>(&attention::KERNEL, How::Split, split::blocks),
+    Of::of::<attention::Constants>(&attention::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
+    Of::of::<attention_matrix::Constants>(&attention_masked::KERNEL, How::Matrix, matrix::blocks),
+    Of::of::<attention_split::Constants>(&attention_masked::KERNEL, How::Split, split::blocks),
+    Of::of::<attention_masked::Constants>(&attention_masked::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
+    Of::of::<attention_distances::Constants>(&attention_distances::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
+];
+
 /// Adds the node's dispatch.
 pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     let masked = op.hides() || op.bias || op.soft_cap > 0.0 || op.dropout > 0.0;
@@ -39,36 +51,32 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     };
     let variant = to.select(kernel)?;
     let heads = Extent::Fixed(op.heads as u32);
-    if variant.stored.is_narrow()
-        && let Some((variant, blocks)) = matrix::choose(to, op, variant.stored)
-    {
-        asked(op, true, to.capabilities)?;
-        let build = Build::new(variant, push(to, op, 8), attention_matrix::Constants::from(blocks));
-        return to.add(build, "", &[], [Extent::TextTiles { per: 16 * blocks.subgroups }, heads, Extent::ONE]);
+    let chosen = choose(to, kernel, [op.head_dim; 2], &BUILDS, op)?;
+    if chosen.how != How::Plain {
+        if chosen.how == How::Matrix {
+            asked(op, true, to.capabilities)?;
+        }
+        let unit = if chosen.how == How::Matrix { 8 } else { 4 };
+        let build = (chosen.make)(to, push(to, op, unit), chosen.tile)?;
+        let per = chosen.variant.matrix().map_or(1, |[rows, ..]| rows) * chosen.tile.subgroups;
+        return to.add(build, "", &[], [Extent::TextTiles { per }, heads, Extent::ONE]);
     }
-    if variant.stored == DType::F32
-        && to.replaced(kernel).is_none()
-        && let Some((variant, blocks)) = split::choose(to, op)
-    {
-        let build = Build::new(variant, push(to, op, 4), attention_split::Constants::from(blocks));
-        return to.add(build, "", &[], [Extent::TextTiles { per: 16 * blocks.subgroups }, heads, Extent::ONE]);
-    }
-    to.without_matrix_cores(variant.stored)?;
+    to.check_narrow(variant.stored, false)?;
     if op.head_dim > MOST_HEAD_DIM {
         let reason = format!("head_dim is {}, at most {MOST_HEAD_DIM} is possible", op.head_dim);
         return Err(Error::unsupported("attention", reason));
     }
     let push = push(to, op, 1);
-    let steps = [push.q_stride, push.q_column, push.k_stride, push.k_column, push.v_stride, push.v_column];
     let [a_column, b_column] = op.distances.unwrap_or_default().map(|column| column.map_or(NONE, |at| at as u32));
     let distance_columns = if op.distances.is_some() { to.shape(5).columns() as u32 } else { 0 };
-    let far = [a_column, b_column, distance_columns].into_iter().filter(|step| *step != NONE);
-    let vector = op.head_dim.is_multiple_of(4) && steps.into_iter().chain(far).all(|step| step % 4 == 0);
+    let mut far = [a_column, b_column, distance_columns].into_iter().filter(|step| *step != NONE);
+    let aligned = op.head_dim.is_multiple_of(4) && starts_at(to, op, 0, 4).is_ok();
+    let vector = aligned && far.all(|step| step % 4 == 0);
     if variant.stored.is_narrow() && !vector {
         let reason = format!("head_dim {} or a column is no multiple of four", op.head_dim);
         return Err(Error::Unsupported { what: format!("attention in {}", variant.stored.name()), reason });
     }
-    let config = asked(op, false, to.capabilities)?.unwrap_or_else(|| chosen(to.capabilities));
+    let config = asked(op, false, to.capabilities)?.unwrap_or_else(|| usual(to.capabilities));
     // A user's shader without this constant has tiles of 64.
     let told = |name| variant.constants.iter().any(|constant| constant.name == name);
     let FlashAttentionConfig { block_q, block_kv, .. } = if told("block_q") { config } else { DEFAULT_CONFIG };
@@ -78,13 +86,9 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     if op.dropout > 0.0 && !told("dropout") {
         return Err(Error::unsupported("attention", format!("{} has no constant DROPOUT", variant.name)));
     }
-    let blocks = Blocks { vector, block_q, block_kv, invocations: 4 * block_q, ..Blocks::of(op) };
+    let blocks = Blocks { vector, block_q, block_kv, invocations: 4 * block_q, ..chosen.tile };
     let blocks = Blocks { a_column, b_column, distance_columns, ..blocks };
-    let build = match (op.distances.is_some(), masked) {
-        (true, _) => Build::new(variant, push, attention_distances::Constants::from(blocks)),
-        (false, true) => Build::new(variant, push, attention_masked::Constants::from(blocks)),
-        (false, false) => Build::new(variant, push, attention::Constants::from(blocks)),
-    };
+    let build = (chosen.make)(to, push, blocks)?;
     let key = (op.dropout > 0.0).then(|| ("bias", to.operand(KEY)));
     to.add(build, "", key.as_slice(), [Extent::Tiles { dim: Dim::Tokens, per: block_q }, heads, Extent::ONE])
 }
@@ -96,6 +100,13 @@ impl Blocks {
         let (head_dim, soft_cap, dropout) = (op.head_dim as u32, op.soft_cap, op.dropout);
         Blocks { head_dim, causal, window, bias, soft_cap, dropout, ..Blocks::default() }
     }
+}
+
+/// Whether rows and heads of the operands, of which the queries are at a place, start at multiples of so many elements.
+pub fn starts_at(to: &Lowering<'_>, op: &Attention, queries: usize, elements: usize) -> Fit<()> {
+    let columns = [0, 1, 2].map(|place| to.shape(queries + place).columns());
+    let mut steps = columns.into_iter().chain([op.q_column, op.k_column, op.v_column]);
+    if steps.all(|step| step.is_multiple_of(elements)) { Ok(()) } else { Err("heads start at odd columns") }
 }
 
 /// The push block of all builds: lengths of rows and columns are in units of `unit` elements.
@@ -145,7 +156,7 @@ fn asked(op: &Attention, half_precision: bool, capabilities: &Capabilities) -> R
 /// The engine's choice without matrix cores: where a larger workgroup is possible, more queries share the loaded keys.
 /// 1.2 to 1.35 times as fast as 64 queries on an H200; the number of keys is the same, so the result is identical bit
 /// for bit.
-fn chosen(capabilities: &Capabilities) -> FlashAttentionConfig {
+fn usual(capabilities: &Capabilities) -> FlashAttentionConfig {
     let large = FlashAttentionConfig { block_q: 128, ..DEFAULT_CONFIG };
     let fits = |config| required_shared_memory(config) <= capabilities.shared_memory.into();
     if capabilities.invocations >= 512 && fits(large) {

@@ -1,6 +1,7 @@
 //! Lowering for the portable floor: grids, slices, push constants and limits, as data.
 
 mod attending;
+mod choices;
 mod interfaces;
 mod products;
 mod routed;

@@ -1,9 +1,10 @@
 //! Dispatches of `layer_norm_linear`: the rows' moments, then the product. In 16 bits the norm is folded into the
 //! product, and the column sums this requires are computed between the two.
 
-use super::{Chosen, Form, How, Tile, number};
+use super::{Multiplied, Tile, folded, number};
 use crate::Result;
 use crate::backend::vulkan::generated::{layer_norm_columns, layer_norm_linear, layer_norm_moments};
+use crate::backend::vulkan::kernels::builds::How;
 use crate::backend::vulkan::kernels::rows::{Held, Rows, Slice};
 use crate::backend::vulkan::lowering::{Build, Given, Lowering};
 use crate::ops::{Dim, LayerNormLinear};
@@ -12,14 +13,15 @@ use crate::ops::{Dim, LayerNormLinear};
 pub fn layer_norm_linear(to: &mut Lowering<'_>, op: &LayerNormLinear) -> Result<()> {
     moments(to, op)?;
     let narrow = to.result().dtype.is_narrow() && to.replaced(&layer_norm_linear::KERNEL).is_none();
-    let form = if narrow { Form::Folded } else { Form::Normed };
+    let kernel = if narrow { &folded::KERNEL } else { &layer_norm_linear::KERNEL };
     let epilogue = Tile { bias: op.bias, activation: number(op.activation), ..Tile::default() };
-    let product = Chosen::new(to, form, &layer_norm_linear::KERNEL, 3, epilogue)?;
+    let rows = Rows::of(&to.result().shape)?;
+    let product = Multiplied::new(to, kernel, rows, [3, 1], epilogue)?;
     for slice in product.slices(to, 3)? {
         // Without a bias, an operand that is read anyway is bound instead.
         let bias = to.operand(if op.bias { 4 } else { 2 });
         let given = [("weight", slice.range), ("bias", bias)];
-        if form == Form::Folded {
+        if narrow {
             columns(to, &product, slice, &[given[0], given[1], ("y", to.scratch("columns")?)])?;
         }
         product.dispatch(to, slice, &given)?;
@@ -28,13 +30,12 @@ pub fn layer_norm_linear(to: &mut Lowering<'_>, op: &LayerNormLinear) -> Result<
 }
 
 /// Computes the per-column terms of the norm that is folded into a slice.
-fn columns(to: &mut Lowering<'_>, product: &Chosen, slice: Slice, given: &[Given]) -> Result<()> {
-    let Held { lanes, quads, held, .. } = Held::of(product.k as u32);
-    let push =
-        layer_norm_columns::Push { rows: slice.rows, first: slice.first, n: product.n as u32, k: product.k as u32 };
+fn columns(to: &mut Lowering<'_>, product: &Multiplied, slice: Slice, given: &[Given]) -> Result<()> {
+    let Held { lanes, quads, held, .. } = Held::of(product.site.k);
+    let push = layer_norm_columns::Push { rows: slice.rows, first: slice.first, n: product.site.n, k: product.site.k };
     // On matrix cores the product of the norm's weight and the matrix is rounded.
-    let rounded = product.how == How::Matrix;
-    let constants = layer_norm_columns::Constants { lanes, quads, held, bias: product.tile.bias, rounded };
+    let rounded = product.build.how == How::Matrix;
+    let constants = layer_norm_columns::Constants { lanes, quads, held, bias: product.build.tile.bias, rounded };
     let build = Build::new(to.select(&layer_norm_columns::KERNEL)?, push, constants);
     let grid = Held::of(push.k).grid(Rows::new(Dim::Fixed(slice.rows as usize), push.k));
     to.add(build, "columns", given, grid)
