@@ -114,6 +114,10 @@ test-sync: setup-test $(STAMPS)/installed ## The Python tests with the validatio
 test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 GB once, into .venv-live)
 	@$(TEST_ENV) $(LIVE)/bin/python -m pytest tests/live $(ARGS)
 
+.PHONY: test-arm
+test-arm: toolchain ## The unit test of the CPU's byte products on ARM, under qemu (unpacks Debian's compiler into target/arm)
+	@scripts/test-arm.sh
+
 .PHONY: wheel-test
 wheel-test: wheel $(STAMPS)/model ## The wheel in a clean environment that holds only NumPy and tqdm
 	@scripts/wheel-test.sh | tee target/wheel-test.summary
