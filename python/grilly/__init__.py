@@ -45,14 +45,12 @@ _HOMES = _places.by_name(
             "VulkanTensor ensure_vulkan_compatible from_dlpack from_vulkan to_vulkan to_vulkan_batch to_vulkan_gpu"
         ),
         "grilly.compat.upstream.backend.compute": "Compute",
-        "grilly.compat.upstream.sentence_transformer": "VulkanSentenceTransformer",
-        "grilly.compat.upstream.utils.vulkan_sentence_transformer": "get_vulkan_sentence_transformer",
         "grilly.compiler": "ComputeFunction ShaderCompiler ShaderCompilerConfig",
         "grilly.cross_encoder": "CrossEncoder",
         "grilly.devices": "configure info reset_stats stats",
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
         "grilly.profiling": "profile",
-        "grilly.sentence_transformer": "SentenceTransformer",
+        "grilly.sentence_transformer": "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer",
         "grilly.sparse_encoder": "SparseEncoder",
         "grilly.util": "SimilarityFunction",
     }

@@ -36,7 +36,6 @@ MOVED = {
     "grilly.sentence_transformer.decoding": "grilly.sentence_transformer.model",
     "grilly.sentence_transformer.exporting": "grilly.sentence_transformer.model",
     "grilly.sentence_transformer.files": "grilly.sentence_transformer.saving",
-    "grilly.sentence_transformer.vulkan": "grilly.compat.upstream.sentence_transformer",
     "grilly.token_inputs": "grilly.token_features",
     "grilly.token_limits": "grilly.padding",
     "grilly.token_texts": "grilly.token_features",

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 from grilly.sentence_transformer.plain import SentenceTransformer
-
-if TYPE_CHECKING:
-    from grilly.compat.upstream.sentence_transformer import VulkanSentenceTransformer
-    from grilly.compat.upstream.utils.vulkan_sentence_transformer import get_vulkan_sentence_transformer
+from grilly.sentence_transformer.vulkan import DEFAULT_NAME, VulkanSentenceTransformer
 
 __all__ = ["SentenceTransformer", "VulkanSentenceTransformer", "get_vulkan_sentence_transformer"]
 
 
-def __getattr__(name: str) -> Any:
-    # Upstream's class is above this package, and uses it.
-    if name in __all__:
-        return getattr(importlib.import_module("grilly.compat.upstream.utils.vulkan_sentence_transformer"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def get_vulkan_sentence_transformer(
+    model_name: str | os.PathLike[str] = DEFAULT_NAME, **arguments: Any
+) -> VulkanSentenceTransformer:
+    """The same as `VulkanSentenceTransformer(model_name, **arguments)`.
+
+    Example:
+        >>> from grilly import get_vulkan_sentence_transformer
+        >>> get_vulkan_sentence_transformer("all-MiniLM-L6-v2", device="cpu").model_type
+        'bert'
+    """
+    return VulkanSentenceTransformer(model_name, **arguments)

@@ -11,11 +11,8 @@ from grilly.compat.upstream.utils.initialization import (
     xavier_normal_,
     xavier_uniform_,
 )
-from grilly.compat.upstream.utils.vulkan_sentence_transformer import (
-    VulkanSentenceTransformer,
-    get_vulkan_sentence_transformer,
-)
 from grilly.names import left_out
+from grilly.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
 
 __all__ = [
     "VulkanSentenceTransformer",

@@ -1,23 +1,5 @@
-"""Upstream's path to the sentence transformer, and its function that makes one."""
+"""Upstream's path to the sentence transformer."""
 
-from __future__ import annotations
-
-import os
-from typing import Any
-
-from grilly.compat.upstream.sentence_transformer import DEFAULT_NAME, VulkanSentenceTransformer
+from grilly.sentence_transformer import VulkanSentenceTransformer, get_vulkan_sentence_transformer
 
 __all__ = ["VulkanSentenceTransformer", "get_vulkan_sentence_transformer"]
-
-
-def get_vulkan_sentence_transformer(
-    model_name: str | os.PathLike[str] = DEFAULT_NAME, **arguments: Any
-) -> VulkanSentenceTransformer:
-    """The same as `VulkanSentenceTransformer(model_name, **arguments)`.
-
-    Example:
-        >>> from grilly import get_vulkan_sentence_transformer
-        >>> get_vulkan_sentence_transformer("all-MiniLM-L6-v2", device="cpu").model_type
-        'bert'
-    """
-    return VulkanSentenceTransformer(model_name, **arguments)

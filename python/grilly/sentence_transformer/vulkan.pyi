@@ -1,1 +1,0 @@
-from grilly.compat.upstream.sentence_transformer import *
