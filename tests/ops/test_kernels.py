@@ -88,7 +88,7 @@ def test_half_the_bytes():
         (lambda: kernels.get("swiglu", head_dim=3), "swiglu has no option head_dim; its options are hidden_dim"),
         (lambda: kernels.get("swiglu", hidden_dim=0), "hidden_dim is 0"),
         (lambda: kernels.get("swiglu", hidden_dim="wide"), "invalid type"),
-        (lambda: kernels.get("rms_norm_rope", hidden_dim=100), "no multiple of head_dim 64"),
+        (lambda: kernels.get("rms_norm_rope", hidden_dim=100), "not a multiple of head_dim 64"),
         (lambda: kernels.get("softmax_dropout", p=1.5), "p is 1.5"),
         (lambda: kernels.get("bias_gelu")(values(3, 5), values(5)), "expected last axes \\[1024\\]"),
         (lambda: kernels.get("bias_gelu", hidden_dim=5)(values(3, 5)), "bias_gelu: 1 operand, expected 2: x, bias"),

@@ -78,7 +78,7 @@ def test_what_it_writes_goes_on_into_other_operations(function):
         ({"buffers": {"x": ["a"], "y": [1.0]}}, InvalidTypeError, "x is|upload"),
         ({"push": {"shift": 1}}, InvalidArgumentError, "the push constant .count. is missing"),
         ({"push": {"shift": 1, "count": -1}}, InvalidArgumentError, "-1 is not a value of .*uint"),
-        ({"push": {"shift": 1, "count": 0.5}}, InvalidArgumentError, "0.5 is no value"),
+        ({"push": {"shift": 1, "count": 0.5}}, InvalidArgumentError, "0.5 is not a value"),
         ({"push": {"shift": "a", "count": 1}}, InvalidTypeError, "'shift' is of type str"),
         ({"constants": {"other": 1}}, InvalidArgumentError, "no specialization constant is called .other."),
         ({"groups": (1, 1, 1, 1)}, InvalidArgumentError, "groups"),

@@ -431,7 +431,7 @@ def test_bad_texts_and_folders_are_named(tmp_path):
     list(trainer.run())
     with pytest.raises(CheckpointError, match="has a checkpoint of step 1; resume it"):
         trained(tmp_path / "run")
-    with pytest.raises(CheckpointError, match="is a run on another text"):
+    with pytest.raises(CheckpointError, match="holds a run on another text"):
         Trainer.resume(TEXT[1:], tmp_path / "run", device="cpu")
     stored = tmp_path / "run" / "step-00000001.safetensors"
     stored.write_bytes(stored.read_bytes()[:-100])

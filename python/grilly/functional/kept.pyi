@@ -1,0 +1,1 @@
+from grilly.functional.dispatch import *
