@@ -164,7 +164,7 @@ mod tests {
         for (values, problem) in [
             (json!({"memory": 1}), "unknown field `memory`"),
             (json!({"kind": "Encoder"}), "there is no class \"Encoder\""),
-            (json!({"pooling": ["most"]}), "\"most\" is no pooling mode"),
+            (json!({"pooling": ["most"]}), "\"most\" is not a pooling mode"),
             (json!({"num_threads": "two"}), "num_threads"),
         ] {
             let error = read(values).unwrap_err();

@@ -53,8 +53,8 @@ use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
 use crate::kernels::{Kernel, Operand, describe};
 use crate::model::shaders::shipped;
-use crate::ops::Op;
 use crate::ops::signature::Role;
+use crate::ops::{Op, Shape};
 use crate::{Error, Result};
 
 /// The code of one shader.
@@ -120,6 +120,16 @@ impl Kernel {
 /// ```
 pub fn compile_op(op: &Op, operands: &[Operand], target: Target) -> Result<Compiled> {
     op.check_number(operands.len())?;
+    let shapes: Vec<Shape> = operands.iter().map(|(_, axes)| Shape::fixed(axes)).collect();
+    // A launch knows no numbers that a graph fills in.
+    let filled = op.filled(&shapes.iter().collect::<Vec<_>>()).len();
+    if filled > 0 {
+        let (name, given) = (op.name(), operands.len());
+        return Err(Error::InvalidArgument(format!(
+            "{name}: {given} operands, expected {}: all of them",
+            given + filled
+        )));
+    }
     build(op, operands, None, target)
 }
 

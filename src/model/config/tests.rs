@@ -136,7 +136,7 @@ fn absurd_values_are_refused() {
         (TRANSFORMER, json!({"max_seq_length": -5}), "max_seq_length is -5"),
         (TRANSFORMER, json!({"max_seq_length": 1e12}), "max_seq_length"),
         (TRANSFORMER, json!({"do_lower_case": 1}), "do_lower_case is 1"),
-        (TRANSFORMER, json!({"max_seq_lenght": 5}), "max_seq_lenght is no setting"),
+        (TRANSFORMER, json!({"max_seq_lenght": 5}), "max_seq_lenght is not a setting"),
         (TRANSFORMER, json!({"processing_kwargs": {"text": 3}}), "text is 3"),
         (TRANSFORMER, json!({"processing_kwargs": {"text": {"max_length": 0}}}), "max_length 0"),
         ("tokenizer_config.json", json!({"model_max_length": -1}), "model_max_length"),

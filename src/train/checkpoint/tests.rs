@@ -78,7 +78,7 @@ fn learned_tokens_are_beside_and_checked() {
         let error = found.unwrap_err().to_string();
         assert!(error.contains("tokenizer.json") && error.contains(part), "{error}");
     };
-    fails(with("other").write(folder.path()).map(|_| None), "is that of another run");
+    fails(with("other").write(folder.path()).map(|_| None), "belongs to another run");
     fs::write(folder.path().join(TOKENIZER), "other").unwrap();
     fails(Checkpoint::newest(folder.path()), "it does not have its SHA-256");
     fs::remove_file(folder.path().join(TOKENIZER)).unwrap();

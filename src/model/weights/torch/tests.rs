@@ -152,7 +152,7 @@ fn nothing_is_executed() {
         }
     }
     for (pickle, part) in [
-        (&b"\x80\x02ctorch\nFloatStorage\n)R."[..], "calls what is no function"),
+        (&b"\x80\x02ctorch\nFloatStorage\n)R."[..], "calls what is not a function"),
         (b"\x80\x02ccollections\nOrderedDict\n(Nt\x52.", "OrderedDict has other arguments than torch writes"),
         (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n)R.", "RebuildTensor has other arguments"),
         (b"\x80\x02ctorch._utils\n_rebuild_parameter\n(NNNtR.", "RebuildParameter has other arguments"),
@@ -204,7 +204,7 @@ fn lying_tensors_are_refused() {
         (b"X\x01\0\0\0\xff".to_vec(), "a text is not UTF-8"),
         (b"\x8a\x09\0\0\0\0\0\0\0\0\0".to_vec(), "an integer of 9 bytes"),
         (b"h\x63".to_vec(), "nothing was stored as 99"),
-        (b"Na".to_vec(), "added to what is no list"),
+        (b"Na".to_vec(), "added to what is not a list"),
         (b"NNs".to_vec(), "no dictionary"),
         (b"]}(Nu".to_vec(), "no dictionary"),
         (b"NQ".to_vec(), "no storage"),
