@@ -57,8 +57,9 @@ impl CpuProgram {
             let what = format!("{} in 16 bits", node.name);
             return Err(Error::unsupported(what, "a batch on the CPU is stored as float32"));
         }
-        let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
-        let plan = Arc::new(Arc::unwrap_or_clone(plan).defined(&kernels::has));
+        // Widened last: a step takes its type from its operands, and inputs keep theirs.
+        let plan = Arc::unwrap_or_clone(plan).defined(&kernels::has);
+        let plan = Arc::new(if plan.narrow().is_some() { plan.widened() } else { plan });
         let threads = Threads::new(options.num_threads)?;
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = plan.graph.outputs.iter().map(|output| plan.graph.needed_for([output].into_iter())).collect();
