@@ -29,7 +29,7 @@ pub struct Variant {
     pub defines: &'static [(&'static str, &'static str)],
     /// Features the device must have.
     pub needs: &'static [Feature],
-    /// Conditions under which it is chosen, as of [`capabilities::condition`].
+    /// Conditions under which it is chosen, as of `condition` of capabilities.rs.
     pub when: &'static [&'static str],
     /// The module; its entry point is `main`.
     pub spirv: Module,
