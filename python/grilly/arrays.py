@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from grilly.device_array import VulkanTensor as VulkanTensor
-from grilly.device_array import placed
+from grilly.device_array import VulkanTensor, placed
 from grilly.errors import InvalidTypeError
 from grilly.operands import as_floats, host_array, read_dlpack
+
+__all__ = [
+    "VulkanTensor",
+    "ensure_vulkan_compatible",
+    "from_dlpack",
+    "from_vulkan",
+    "to_vulkan",
+    "to_vulkan_batch",
+    "to_vulkan_gpu",
+]
 
 
 def to_vulkan(x: Any, device: str | bool = "vulkan", *, keep_on_gpu: bool = True) -> VulkanTensor:
@@ -110,8 +119,3 @@ def from_dlpack(x: Any, device: str = "vulkan") -> VulkanTensor:
     if not hasattr(x, "__dlpack__"):
         raise InvalidTypeError(f"x is of type {type(x).__name__}, which has no __dlpack__")
     return to_vulkan(read_dlpack(x, "x"), device)
-
-
-# The class and the functions of this file. Type checkers reject a computed list.
-if not TYPE_CHECKING:
-    __all__ = ["VulkanTensor", *(name for name, x in globals().items() if getattr(x, "__module__", "") == __name__)]
