@@ -61,9 +61,28 @@ if not TYPE_CHECKING:
     __all__ = _NAMES
 
 _SUBMODULES = (
-    "arrays backend compiler cross_encoder devices errors functional hub kernels nn optim profiling quant quantization "
-    "similarity sparse sparse_encoder testing train util utils"
-).split()
+    "arrays",
+    "backend",
+    "compiler",
+    "cross_encoder",
+    "devices",
+    "errors",
+    "functional",
+    "hub",
+    "kernels",
+    "nn",
+    "optim",
+    "profiling",
+    "quant",
+    "quantization",
+    "similarity",
+    "sparse",
+    "sparse_encoder",
+    "testing",
+    "train",
+    "util",
+    "utils",
+)
 
 
 def __getattr__(name: str) -> Any:

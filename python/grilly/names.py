@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:  # their module imports files and random numbers, a fifth of the time of `import grilly`; the methods are enough
     MetaPathFinder, Loader = type("MetaPathFinder", (), {}), type("Loader", (), {})
 
-__all__ = ["by_name", "left_out", "missing"]
+__all__ = ["by_name", "left_out", "missing", "of_modules"]
 
 Folders = Sequence[str] | None
 
@@ -48,18 +48,36 @@ MOVED = {
 
 #: Modules from which names of other packages may be asked, besides packages. An import of a name that a module does not
 #: have looks for a module of that name only if it is a package; so these are packages without files.
-ASKED = {
-    f"{package}.{name}"
-    for package, names in {
-        "grilly": "util",
-        "grilly.compat.upstream.backend": "_bridge compute fnn",
-        "grilly.compat.upstream.utils": "checkpoint initialization",
-        "grilly.functional": "activations attention embedding",
-        "grilly.nn": "activations attention module parameter transformer",
-        "grilly.optim": "adam",
-    }.items()
-    for name in names.split()
-}
+ASKED = (
+    "grilly.compat.upstream.backend._bridge",
+    "grilly.compat.upstream.backend.compute",
+    "grilly.compat.upstream.backend.fnn",
+    "grilly.compat.upstream.utils.checkpoint",
+    "grilly.compat.upstream.utils.initialization",
+    "grilly.functional.activations",
+    "grilly.functional.attention",
+    "grilly.functional.embedding",
+    "grilly.nn.activations",
+    "grilly.nn.attention",
+    "grilly.nn.module",
+    "grilly.nn.parameter",
+    "grilly.nn.transformer",
+    "grilly.optim.adam",
+    "grilly.util",
+)
+
+
+def of_modules(package: Mapping[str, Any]) -> list[str]:
+    """The names that a package, given as its globals, takes from its modules: its `__all__`, in the imports' order.
+
+    Example:
+        >>> import grilly.optim
+        >>> from grilly.names import of_modules
+        >>> of_modules(vars(grilly.optim))[:3]
+        ['Adam', 'AdamW', 'Optimizer']
+    """
+    below = f"{package['__name__']}."
+    return [name for name, value in package.items() if getattr(value, "__module__", "").startswith(below)]
 
 
 def by_name(groups: Mapping[str, str]) -> dict[str, str]:

@@ -8,20 +8,51 @@ Python's ImportError for them: Python replaces every AttributeError there.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from grilly.closed import closed, remedies
 from grilly.errors import UnsupportedNameError
-from grilly.mining import *
-from grilly.quantization import quantize_embeddings as quantize_embeddings
-from grilly.retrieval import information_retrieval as information_retrieval
-from grilly.retrieval import semantic_search as semantic_search
-from grilly.similarity import *
-from grilly.similarity import floats, unit
+from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
+from grilly.quantization import quantize_embeddings
+from grilly.retrieval import information_retrieval, semantic_search
+from grilly.similarity import (
+    SIMILARITIES,
+    cos_sim,
+    dot_score,
+    euclidean_sim,
+    floats,
+    manhattan_sim,
+    pairwise_cos_sim,
+    pairwise_dot_score,
+    pairwise_euclidean_sim,
+    pairwise_manhattan_sim,
+    unit,
+)
 from grilly.sparse import SparseRows, is_sparse
 from grilly.tensors import holds_tensors, takes_tensors
+
+__all__ = [
+    "SimilarityFunction",
+    "community_detection",
+    "cos_sim",
+    "dot_score",
+    "euclidean_sim",
+    "information_retrieval",
+    "manhattan_sim",
+    "normalize_embeddings",
+    "pairwise_cos_sim",
+    "pairwise_dot_score",
+    "pairwise_euclidean_sim",
+    "pairwise_manhattan_sim",
+    "paraphrase_mining",
+    "paraphrase_mining_embeddings",
+    "pytorch_cos_sim",
+    "quantize_embeddings",
+    "semantic_search",
+    "truncate_embeddings",
+]
 
 #: Names of `sentence_transformers.util` that are left out, each with the alternative.
 REMEDIES = remedies("util")
@@ -123,12 +154,3 @@ def __getattr__(name: str) -> Any:
     if name in REMEDIES:
         raise UnsupportedNameError(f"sentence_transformers.util.{name} is left out of grilly.util: {REMEDIES[name]}")
     raise AttributeError(f"module 'grilly.util' has no attribute {name!r}")
-
-
-# The functions of this file and those that it passes on. Type checkers follow the imports; they reject a computed list.
-if not TYPE_CHECKING:
-    _HOMES = {__name__, *(f"grilly.{name}" for name in ("mining", "quantization", "retrieval", "similarity"))}
-    _INTERNAL = {"__getattr__", "floats", "unit"}
-    __all__ = [
-        name for name, x in globals().items() if getattr(x, "__module__", "") in _HOMES and name not in _INTERNAL
-    ]

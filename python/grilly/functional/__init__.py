@@ -21,11 +21,11 @@ from grilly.functional.norms import *
 from grilly.functional.optimisers import *
 from grilly.functional.positions import *
 from grilly.functional.whitening import *
-from grilly.names import left_out
+from grilly.names import left_out, of_modules
 
 # The names of the family modules, in their order. Type checkers follow the imports; they reject a computed list.
 if not TYPE_CHECKING:
-    __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
+    __all__ = of_modules(globals())
 
 
 __getattr__ = left_out("grilly.functional")

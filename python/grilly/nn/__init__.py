@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grilly.names import left_out
+from grilly.names import left_out, of_modules
 from grilly.nn.activations import *
 from grilly.nn.attention import *
 from grilly.nn.containers import *
@@ -18,7 +18,7 @@ from grilly.nn.transformer import *
 
 # The names of its modules. Type checkers follow the imports; they reject a computed list.
 if not TYPE_CHECKING:
-    __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
+    __all__ = of_modules(globals())
 
 
 __getattr__ = left_out("grilly.nn")

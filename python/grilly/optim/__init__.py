@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grilly.names import left_out
+from grilly.names import left_out, of_modules
 from grilly.optim.adam import *
 from grilly.optim.optimizer import *
 from grilly.optim.rates import *
@@ -13,7 +13,7 @@ from grilly.optim.sgd import *
 
 # The names of its modules. Type checkers follow the imports; they reject a computed list.
 if not TYPE_CHECKING:
-    __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
+    __all__ = of_modules(globals())
 
 
 __getattr__ = left_out("grilly.optim")

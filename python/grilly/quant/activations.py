@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from grilly.functional import activations, norms
+from grilly.functional.activations import gelu as gelu_forward
+from grilly.functional.activations import (
+    gelu_backward,
+    leaky_relu_backward,
+    relu_backward,
+    sigmoid_backward,
+    tanh_backward,
+)
+from grilly.functional.activations import leaky_relu as leaky_relu_forward
+from grilly.functional.activations import relu as relu_forward
+from grilly.functional.activations import sigmoid as sigmoid_forward
+from grilly.functional.activations import silu as swish_forward
+from grilly.functional.activations import silu_backward as swish_backward
+from grilly.functional.activations import tanh as tanh_forward
 from grilly.functional.checks import flag, fraction
 from grilly.functional.dispatch import Operand, Result, evaluate, floats
 from grilly.functional.dropout import draw_seed, seed_value
+from grilly.functional.norms import layer_norm as layer_norm_forward
+from grilly.functional.norms import softmax as softmax_forward
+from grilly.functional.norms import softmax_backward
 
-relu_forward, relu_backward = activations.relu, activations.relu_backward
-gelu_forward, gelu_backward = activations.gelu, activations.gelu_backward
-swish_forward, swish_backward = activations.silu, activations.silu_backward
-sigmoid_forward, sigmoid_backward = activations.sigmoid, activations.sigmoid_backward
-tanh_forward, tanh_backward = activations.tanh, activations.tanh_backward
-leaky_relu_forward, leaky_relu_backward = activations.leaky_relu, activations.leaky_relu_backward
-softmax_forward, softmax_backward = norms.softmax, norms.softmax_backward
-layer_norm_forward = norms.layer_norm
-
-# Type checkers reject a computed list.
-if not TYPE_CHECKING:
-    __all__ = ["fused_relu_dropout", *(name for name in globals() if name.endswith(("_forward", "_backward")))]
+__all__ = [
+    "fused_relu_dropout",
+    "gelu_backward",
+    "gelu_forward",
+    "layer_norm_forward",
+    "leaky_relu_backward",
+    "leaky_relu_forward",
+    "relu_backward",
+    "relu_forward",
+    "sigmoid_backward",
+    "sigmoid_forward",
+    "softmax_backward",
+    "softmax_forward",
+    "swish_backward",
+    "swish_forward",
+    "tanh_backward",
+    "tanh_forward",
+]
 
 
 def fused_relu_dropout(input: Operand, p: float = 0.5, training: bool = True, seed: int | None = None) -> Result:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grilly.functional.checks import one_of
 from grilly.functional.dispatch import Operand, Result, evaluate, floats
 from grilly.functional.dropout import draw_seed, seed_value
 from grilly.quant.operands import LEVELS, columns_of, integers, scope_of, weight
+
+__all__ = [
+    "dequantize",
+    "dequantize_activations_8bit",
+    "dynamic_quantize_activations",
+    "quantize",
+    "quantize_activations",
+    "quantize_activations_8bit",
+    "quantize_gradients",
+]
 
 KINDS = ("absmax", "affine", "ternary", "binary")
 
@@ -227,8 +237,3 @@ def quantize_gradients(gradient: Operand, seed: int | None = None, scope: str | 
     """
     key = draw_seed() if seed is None else seed
     return _quantize("quantize_gradients", gradient, "absmax", scope, key)
-
-
-# The functions of this file. Type checkers reject a computed list.
-if not TYPE_CHECKING:
-    __all__ = [name for name, x in globals().items() if getattr(x, "__module__", "") == __name__ and name[0] != "_"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,17 @@ from grilly.functional.dispatch import Operand, Result
 from grilly.operands import host_array
 from grilly.quant.operands import integers
 from grilly.quant.rows import dequantize, quantize
+
+__all__ = [
+    "binarize_weights",
+    "dequantize_weights_1bit",
+    "pack",
+    "packed_scale",
+    "quantize_weights_1bit",
+    "quantize_weights_8bit",
+    "quantize_weights_ternary",
+    "unpack",
+]
 
 FORMATS = ("binary", "ternary", "huggingface", "i2_s")
 
@@ -257,8 +268,3 @@ def _packed_shape(format: str, rows: int, columns: int) -> tuple[int, ...]:
         "huggingface": (rows // 4, columns),
     }
     return shapes.get(format, (-1,))
-
-
-# The functions of this file. Type checkers reject a computed list.
-if not TYPE_CHECKING:
-    __all__ = [name for name, x in globals().items() if getattr(x, "__module__", "") == __name__ and name[0] != "_"]

@@ -89,10 +89,14 @@ LIMIT_KEYS = ("model_max_length",)
 TEMPLATES = "additional_chat_templates"
 # File names of the Transformer module's settings in sentence-transformers, in its order.
 TRANSFORMER_SETTINGS = (
-    "sentence_bert_config.json sentence_roberta_config.json sentence_distilbert_config.json "
-    "sentence_camembert_config.json sentence_albert_config.json sentence_xlm-roberta_config.json "
-    "sentence_xlnet_config.json"
-).split()
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+)
 # What config.json of a converted model says: of ternary matrices what transformers reads, too; of the others it warns
 # that it does not know the method, and reads floats.
 METHODS = {
