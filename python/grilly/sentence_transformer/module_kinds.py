@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grilly.errors import InvalidArgumentError, UnsupportedNameError
-from grilly.sentence_transformer.modules import FILES, TABLE, Input, Module, Wide
+from grilly.sentence_transformer.modules import FILES, Input, Module, Wide
 
 if TYPE_CHECKING:
     from grilly.sentence_transformer.sequence import ModuleSequence
@@ -15,11 +15,21 @@ if TYPE_CHECKING:
 __all__ = ["FLAGS", "KINDS", "Pooling", "Router", "Transformer", "view"]
 
 #: Name of a pooling mode -> the attribute by which former versions of sentence-transformers turned it on.
-FLAGS: dict[str, str] = TABLE["pooling modes"]
+FLAGS = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
 
 
 class Transformer(Input):
     """The encoder, with its tokenizer, as `model[0]`."""
+
+    config_keys = ("transformer_task", "modality_config", "module_output_name")
+    columns = "embedding_dimension"
 
     @property
     def modality_config(self) -> dict[str, dict[str, str]]:
@@ -38,10 +48,18 @@ class Transformer(Input):
         return self._model.backend
 
 
+class StaticEmbedding(Input):
+    """A table of token vectors, of which a text's are averaged."""
+
+    columns = "embedding_dim"
+
+
 class Pooling(Wide):
     """From the vectors of tokens to one vector per text."""
 
     POOLING_MODES: ClassVar[tuple[str, ...]] = tuple(FLAGS)
+    config_keys = ("embedding_dimension", "pooling_mode", "include_prompt")
+    columns = "pooling_output_dimension"
 
     @property
     def pooling_mode(self) -> str | tuple[str, ...]:
@@ -108,6 +126,9 @@ for _mode, _flag in FLAGS.items():
 class SpladePooling(Wide):
     """From logits of words to one weight per word."""
 
+    config_keys = ("pooling_strategy", "activation_function", "embedding_dimension")
+    columns = "embedding_dimension"
+
     @property
     def embedding_dimension(self) -> int:
         """Words of the vocabulary."""
@@ -123,8 +144,44 @@ class SpladePooling(Wide):
         pass
 
 
+class Dense(Wide):
+    """A product with a bias and a nonlinearity."""
+
+    config_keys = (
+        "in_features", "out_features", "bias", "activation_function", "module_input_name", "module_output_name",
+        "use_residual",
+    )  # fmt: skip
+    columns = "out_features"
+
+
+class LayerNorm(Wide):
+    """Layer normalisation of each vector."""
+
+    config_keys = ("dimension",)
+    columns = "dimension"
+
+
+class WeightedLayerPooling(Wide):
+    """A weighted mean of the layers' hidden states."""
+
+    config_keys = ("embedding_dimension", "layer_start", "num_hidden_layers")
+    columns = "embedding_dimension"
+
+
+class Normalize(Module):
+    """Division of each vector by its norm."""
+
+    config_keys = ("module_input_name", "module_output_name")
+
+
+class Dropout(Module):
+    """A module that does nothing when encoding."""
+
+
 class Router(Input):
     """Modules for each of several routes, of which a task chooses one."""
+
+    config_keys = ("default_route", "route_mappings")
 
     @property
     def sub_modules(self) -> Mapping[str, tuple[Module, ...]]:
@@ -159,25 +216,17 @@ class Router(Input):
         return next(module._dimension() for module in reversed(modules) if module.columns)
 
 
-def _kind(name: str, row: dict[str, Any]) -> type[Module]:
-    """The class of a module's view: one of those above, or one that has settings alone; the row says which."""
-    settings = {"config_keys": tuple(row["config_keys"]), "columns": row.get("columns")}
-    found: type[Module] | None = globals().get(name)
-    if found is None:
-        return type(
-            name, ({"Input": Input, "Module": Module, "Wide": Wide}[row["is"]],), settings | {"__doc__": row["doc"]}
-        )
-    for setting, value in settings.items():
-        setattr(found, setting, value)
-    return found
-
-
 #: The class of each module's view, by its name.
-KINDS = {name: _kind(name, row) for name, row in TABLE["kinds"].items()}
+KINDS: dict[str, Callable[[ModuleSequence, tuple[int, ...], str], Module]] = {
+    kind.__name__: kind
+    for kind in (
+        Transformer, StaticEmbedding, Pooling, SpladePooling, Dense, LayerNorm, WeightedLayerPooling, Normalize,
+        Dropout, Router,
+    )
+}  # fmt: skip
 
 
 def view(model: ModuleSequence, place: tuple[int, ...], kind: str, name: str = "") -> Module:
     """The view of a module: its number, or that of a Router, of a route and within it; `name` is the route's."""
     # A module without a view of its own has its settings alone.
-    found: type[Module] = KINDS.get(kind) or type(kind, (Module,), {})
-    return found(model, place, name)
+    return (KINDS.get(kind) or type(kind, (Module,), {}))(model, place, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grilly.closed import closed, remedies
@@ -16,16 +15,18 @@ from grilly.vocabulary import UNLIMITED
 if TYPE_CHECKING:
     from grilly.sentence_transformer.sequence import ModuleSequence
 
-__all__ = ["FILES", "TABLE", "Input", "Module", "Wide"]
+__all__ = ["FILES", "Input", "Module", "Wide"]
 
-# Of modules.json: names of `settings`, the `pooling modes` with their older names, and of `kinds` of modules
-# the settings in saved files and the one, if any, that counts columns.
-TABLE: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+SETTINGS = (
+    "transformer_task modality_config module_output_name do_lower_case embedding_dimension pooling_output_dimension "
+    "word_embedding_dimension pooling_strategy activation_function in_features out_features bias module_input_name "
+    "use_residual dimension layer_start num_hidden_layers num_embeddings embedding_dim default_route route_mappings"
+).split()
 FILES = "change the module's files in a copy of the model's folder, and load that"
 LEFT_OUT = remedies("module")
 
 
-@closed(**dict.fromkeys(TABLE["settings"], FILES))
+@closed(**dict.fromkeys(SETTINGS, FILES))
 class Module:
     """One module of a model, whose attributes are its settings, with sentence-transformers' names.
 
