@@ -91,6 +91,15 @@ def vulkan() -> str:
     return "vulkan"
 
 
+@pytest.fixture
+def products():
+    """Selects how float32 products run, until the test ends."""
+    import grilly
+
+    yield lambda name: grilly.configure(float32_products=name)
+    grilly.configure(float32_products="split")
+
+
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory):
     """`checkpoint(name)`: the folder of a variant from models/variant_list.py, written once a session."""

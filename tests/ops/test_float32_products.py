@@ -23,13 +23,6 @@ TRANSPOSED = [(a, b) for a in (False, True) for b in (False, True)]
 
 
 @pytest.fixture
-def products():
-    """Selects how products run, until the test ends."""
-    yield lambda name: grilly.configure(float32_products=name)
-    grilly.configure(float32_products="split")
-
-
-@pytest.fixture
 def engine(vulkan):
     return _core.engine("vulkan")
 
