@@ -8,6 +8,7 @@ mod embed;
 mod error;
 mod flash;
 mod info;
+mod interpreter;
 mod kernels;
 mod lock;
 mod log_bridge;
@@ -61,6 +62,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
+        crate::interpreter::only_the_main_one(py)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         // pyo3's list of the names, which _core.pyi would have to repeat.
         module.delattr("__all__")?;

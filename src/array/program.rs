@@ -68,20 +68,19 @@ impl Program {
             program.at(most)?;
             Ok(program)
         };
-        // In 16 bits products run on matrix cores alone, and users' shaders take float32.
-        let wide = |Node { op, operands, .. }: &Node| {
-            matches!(op, Op::Matmul(_)) || shaders.in_place_of(op, operands.len(), &engine.architecture).is_some()
-        };
-        if !graph.has_narrow(wide) {
-            return prepared(graph);
-        }
-        match prepared(graph.clone()) {
-            Err(Error::Unsupported { what, reason }) => {
+        // Users' shaders take float32, and in 16 bits products run on matrix cores alone.
+        let users =
+            |Node { op, operands, .. }: &Node| shaders.in_place_of(op, operands.len(), &engine.architecture).is_some();
+        let or_products = |node: &Node| users(node) || matches!(node.op, Op::Matmul(_));
+        let mut found = prepared(graph.clone());
+        for wide in [&users as &dyn Fn(&Node) -> bool, &or_products] {
+            let Err(Error::Unsupported { what, reason }) = &found else { break };
+            if graph.has_narrow(wide) {
                 log::info!(target: "grilly", "a part of a program in 16 bits runs in float32: {what}: {reason}");
-                prepared(graph.with_wide(wide)?)
+                found = prepared(graph.clone().with_wide(wide)?);
             }
-            other => other,
         }
+        found
     }
 
     /// Prepares another graph over the first states of this program, such as an evaluation beside a training step: each

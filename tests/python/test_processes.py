@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -359,3 +360,26 @@ def test_an_exception_in_the_progress_bar_stops(cpu_model, monkeypatch):
     with pytest.raises(KeyError, match="broken bar"):
         cpu_model.encode(TEXTS, show_progress_bar=True)
     assert cpu_model.encode(TEXTS).shape == (4, 32)
+
+
+def test_a_sub_interpreter_is_refused_and_the_process_ends():
+    """Whether or not the main interpreter has grilly; a module of one phase would otherwise be shared."""
+    code = """
+        import sys
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        if sys.argv[1] == "before":
+            import grilly
+        script = "try:\\n import grilly._core\\nexcept ImportError as error:\\n print(error, flush=True)"
+        sub = interpreters.create()
+        (interpreters.exec if hasattr(interpreters, "exec") else interpreters.run_string)(sub, script)
+        print("end")
+    """
+    for when in ("before", "never"):
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), when], capture_output=True, text=True, timeout=60
+        )
+        lines = done.stdout.splitlines()
+        assert done.returncode == 0 and lines[-1] == "end" and "interpreter" in lines[0], done.stdout + done.stderr
