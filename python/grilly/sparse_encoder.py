@@ -9,7 +9,7 @@ import numpy as np
 
 from grilly.closed import closed
 from grilly.inputs import as_list, check_options, positive
-from grilly.sentence_transformer.aliases import arguments_of, older_keywords, older_name, texts_by_any_name
+from grilly.sentence_transformer.aliases import arguments_of, as_request, older_keywords, older_name
 from grilly.sentence_transformer.arguments import constructor
 from grilly.sentence_transformer.calls import Calls, Request, progress
 from grilly.sentence_transformer.encoding import Texts
@@ -94,7 +94,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
         self._say(f"backend={given.backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
 
     @older_keywords("SparseEncoder.encode")
-    @texts_by_any_name
+    @as_request(SparseRequest)
     def encode(
         self,
         inputs: Texts,
@@ -145,13 +145,6 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             >>> splade_model.encode("A cat.", convert_to_sparse_tensor=False).shape
             (600,)
         """
-        wanted = SparseRequest(
-            prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
-            convert_to_tensor=convert_to_tensor, convert_to_sparse_tensor=convert_to_sparse_tensor,
-            save_to_cpu=save_to_cpu, device=device, max_active_dims=max_active_dims, pool=pool, chunk_size=chunk_size,
-            options=options,
-        )  # fmt: skip
-        return self._sparse(inputs, wanted)
 
     @older_keywords("SparseEncoder.encode")
     @arguments_of(encode)
@@ -166,7 +159,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             >>> splade_model.encode_query("Where is the cat?").shape
             (600,)
         """
-        return self._sparse(inputs, SparseRequest(**options, task="query"))
+        return self._encode(inputs, SparseRequest(**options, task="query"))
 
     @older_keywords("SparseEncoder.encode")
     @arguments_of(encode)
@@ -181,9 +174,9 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             >>> splade_model.encode_document("On the mat.").shape
             (600,)
         """
-        return self._sparse(inputs, SparseRequest(**options, task="document"))
+        return self._encode(inputs, SparseRequest(**options, task="document"))
 
-    def _sparse(self, inputs: Any, wanted: SparseRequest) -> Any:
+    def _encode(self, inputs: Any, wanted: SparseRequest) -> Any:
         """The result of the three methods."""
         check_options("encode", wanted.options, self._core.call_options)
         inputs, task = self._task(inputs, wanted.options, wanted.task)

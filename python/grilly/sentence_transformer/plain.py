@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from grilly.sentence_transformer.aliases import arguments_of, older_keywords, older_name, texts_by_any_name
+from grilly.sentence_transformer.aliases import arguments_of, as_request, older_keywords, older_name
 from grilly.sentence_transformer.arguments import constructor
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
@@ -120,7 +120,7 @@ class SentenceTransformer(Model):
     def encode(self, *arguments: Any, **options: Any) -> Any: ...
 
     @older_keywords("SentenceTransformer.encode")
-    @texts_by_any_name
+    @as_request(Wanted)
     def encode(
         self,
         inputs: Texts,
@@ -179,13 +179,6 @@ class SentenceTransformer(Model):
             ...     model.encode(["Hello", "World"], "query", batch_size=1).shape
             (2, 384)
         """
-        wanted = Wanted(
-            prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
-            output_value=output_value, precision=precision, convert_to_numpy=convert_to_numpy,
-            convert_to_tensor=convert_to_tensor, device=device, normalize_embeddings=normalize_embeddings,
-            truncate_dim=truncate_dim, pool=pool, chunk_size=chunk_size, options=options,
-        )  # fmt: skip
-        return self._encode(inputs, wanted)
 
     @older_keywords("SentenceTransformer.encode")
     @arguments_of(encode)
@@ -224,7 +217,8 @@ class SentenceTransformer(Model):
         return self._encode(inputs, Wanted(**options, task="document"))
 
     @older_name("encode(sentences, pool=pool)", DeprecationWarning)
-    def encode_multi_process(
+    @as_request(Wanted)
+    def encode_multi_process(  # type: ignore[empty-body]  # as_request makes the call
         self,
         sentences: Texts,
         pool: dict[str, Any],
@@ -248,9 +242,3 @@ class SentenceTransformer(Model):
             ...     model.encode_multi_process(["Hello", "World"], pool).shape
             (2, 384)
         """
-        rows: npt.NDArray[np.generic] = self.encode(
-            sentences, pool=pool, prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, chunk_size=chunk_size,
-            show_progress_bar=show_progress_bar, precision=precision, normalize_embeddings=normalize_embeddings,
-            truncate_dim=truncate_dim,
-        )  # fmt: skip
-        return rows

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import check_device
-from grilly.sentence_transformer.aliases import arguments_of, texts_by_any_name
+from grilly.sentence_transformer.aliases import arguments_of, as_request, texts_by_any_name
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
 from grilly.sentence_transformer.settings import SentenceArguments
@@ -162,7 +162,7 @@ class VulkanSentenceTransformer(Model):
     @overload
     def encode(self, *arguments: Any, **options: Any) -> Any: ...
 
-    @texts_by_any_name
+    @as_request(Wanted)
     def encode(
         self,
         texts: Texts,
@@ -223,13 +223,6 @@ class VulkanSentenceTransformer(Model):
             >>> float(model.encode("Hello") @ model.encode("Hello!")) > 0.9
             True
         """
-        wanted = Wanted(
-            prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
-            output_value=output_value, precision=precision, convert_to_numpy=convert_to_numpy,
-            convert_to_tensor=convert_to_tensor, device=device, normalize_embeddings=normalize_embeddings,
-            truncate_dim=truncate_dim, pool=pool, chunk_size=chunk_size, options=options,
-        )  # fmt: skip
-        return self._encode(texts, wanted)
 
     @arguments_of(encode)
     def encode_query(self, texts: Texts, **options: Any) -> Any:
@@ -261,7 +254,8 @@ class VulkanSentenceTransformer(Model):
         """
         return self._encode(texts, Wanted(**options, task="document"))
 
-    def encode_multi_process(
+    @as_request(Wanted)
+    def encode_multi_process(  # type: ignore[empty-body]  # as_request makes the call
         self,
         sentences: Texts,
         pool: dict[str, Any],
@@ -281,12 +275,6 @@ class VulkanSentenceTransformer(Model):
             >>> model.encode_multi_process(["Hello", "World"], pool).shape
             (2, 384)
         """
-        rows: npt.NDArray[np.generic] = self.encode(
-            sentences, pool=pool, prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, chunk_size=chunk_size,
-            show_progress_bar=show_progress_bar, precision=precision, normalize_embeddings=normalize_embeddings,
-            truncate_dim=truncate_dim,
-        )  # fmt: skip
-        return rows
 
     @texts_by_any_name
     def __call__(self, texts: Texts, *arguments: Any, **options: Any) -> Any:
