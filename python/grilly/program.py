@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from grilly import _core
 from grilly.closed import closed
 from grilly.device_array import VulkanTensor, placed, wrap
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnusableError
 from grilly.nn.parameter import Parameter
+from grilly.unusable import Unusable
 
 __all__ = ["Graph", "Program", "Value"]
 
@@ -231,8 +232,7 @@ class Program:
     """
 
     def __init__(self, core: _core.Program, device: str, states: Mapping[str, Any]) -> None:
-        self._core: _core.Program | None = core
-        self._device, self._names = device, list(states)
+        self._core, self._device, self._names = core, device, list(states)
         self._parameters = [value for value in states.values() if isinstance(value, Parameter)]
         for place, value in enumerate(states.values()):
             if isinstance(value, Parameter):
@@ -262,10 +262,9 @@ class Program:
             >>> program.run([1.0, 2.0])[0].tolist(), program.run([5.0])[0].tolist()
             ([2.0, 4.0], [10.0])
         """
-        core = self._running()
         for parameter in self._parameters:
             parameter.hide()
-        return [wrap(output) for output in core.run([placed(x, self._device)._array for x in inputs])]
+        return [wrap(output) for output in self._core.run([placed(x, self._device)._array for x in inputs])]
 
     def states(self) -> dict[str, VulkanTensor]:
         """The current states by name. While one of these tensors exists, the next run copies that state first.
@@ -294,12 +293,8 @@ class Program:
         """
         for parameter in self._parameters:
             parameter.take_back()
-        self._core, self._parameters = None, []
+        self._core = cast(_core.Program, Unusable(UnusableError("the program was released")))
+        self._parameters = []
 
     def _state(self, place: int) -> VulkanTensor:
-        return wrap(self._running().state(place))
-
-    def _running(self) -> _core.Program:
-        if self._core is None:
-            raise UnusableError("the program was released")
-        return self._core
+        return wrap(self._core.state(place))
