@@ -164,7 +164,7 @@ def test_a_hidden_key_is_not_touched(put):
         ({"global_tokens": -2}, "global_tokens is -2"),
         ({"bias": np.zeros((3, 5))}, r"bias has shape \[3, 5\], expected \[4, '2 R \+ 1'\]"),
         ({"bias": np.zeros(4)}, r"bias has shape \[4\]"),
-        ({"soft_cap": -1}, "soft_cap is -1.0, expected a number from 0"),
+        ({"soft_cap": -1}, "soft_cap is -1.0, expected at least 0"),
     ],
 )
 @pytest.mark.parametrize("function", [functional.attention, functional.flash_attention2])

@@ -84,12 +84,9 @@ def _backward(
 ) -> Result:
     g, given = floats(grad_output, "grad_output"), floats(x, "x")
     need_shape(f"{activation}_backward", "grad_output", g, given.shape)
-
-    def body(r: Any, g: Any, x: Any) -> Any:
-        (gradient,) = r.vjp("activation", g, x, kind=kind or activation, **attributes)
-        return r.like(gradient, x)
-
-    return evaluate(f"{activation}_backward", body, g, given, alike=2)
+    options = {"kind": kind or activation, **attributes}
+    name = f"{activation}_backward"
+    return evaluate(name, lambda r, g, x: r.gradient("activation", g, x, **options), g, given, alike=2)
 
 
 def _pair(name: str) -> tuple[Forward, Backward]:
@@ -159,7 +156,7 @@ def roswish_numbers_backward(grad_output: Operand, x: Operand, alpha: float, bet
     need_shape("roswish_backward", "grad_output", g, given.shape)
     rows = [math.prod(given.shape), 1]
 
-    def body(r: Any, g: Any, x: Any) -> Any:
+    def body(r: Any, g: Any, x: Any) -> tuple[Any, Any]:
         g, x = r.wide(g).reshape(rows), r.wide(x).reshape(rows)
         steep = r("binary", x, r.constant(beta), kind="multiply")
         above = r("binary", r("activation", steep, kind="sigmoid"), r.constant(0.5), kind="subtract")
@@ -168,5 +165,4 @@ def roswish_numbers_backward(grad_output: Operand, x: Operand, alpha: float, bet
         products = r("binary", g, above, kind="multiply"), r("binary", slope, x, kind="multiply")
         return tuple(r("reduce", product, axis=0, kind="sum") for product in products)
 
-    found: tuple[Result, Result] = evaluate("roswish_backward", body, g, given, alike=2)
-    return found
+    return evaluate("roswish_backward", body, g, given, alike=2)

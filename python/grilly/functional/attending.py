@@ -14,7 +14,7 @@ from grilly.arrays import from_vulkan
 from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attention_parts import default_scale, operands_by_heads
-from grilly.functional.checks import broadcasts, flag, need_axes, number, whole
+from grilly.functional.checks import broadcasts, flag, need_axes, number, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values, offsets
 from grilly.functional.positions import angles
 
@@ -87,17 +87,13 @@ def attend(
     *value_batch, values, value_width = need_axes(name, "value", v, 2)
     share = heads_to_a_key(batch, key_batch)
     if not share or key_width != width:
-        raise InvalidArgumentError(
-            f"{name}: key has shape {list(k.shape)}, expected {[*batch, 'Sk', width]}, or a divisor of the heads"
-        )
+        raise wrong_shape(name, "key", k.shape, f"{[*batch, 'Sk', width]}, or a divisor of the heads")
     if value_batch != key_batch or values != keys:
-        raise InvalidArgumentError(f"{name}: value has shape {list(v.shape)}, expected {[*key_batch, keys, 'Dv']}")
+        raise wrong_shape(name, "value", v.shape, [*key_batch, keys, "Dv"])
     if flag(name, "use_rope", use_rope) and width % 2:
         raise InvalidArgumentError(f"{name}: query has {width} columns, and rotation needs an even number")
     factor, need_weights = default_scale(name, factors[0], width), flag(name, "need_weights", need_weights)
-    soft_cap = number(name, "soft_cap", factors[1])
-    if soft_cap < 0:
-        raise InvalidArgumentError(f"{name}: soft_cap is {soft_cap}, expected a number from 0")
+    soft_cap = number(name, "soft_cap", factors[1], least=0)
     # Each head is a separate text; heads that share keys are adjacent.
     rows, groups, heads = math.prod(batch), math.prod(key_batch), (batch or [1])[-1]
     scores_shape = (*batch, queries, keys)
@@ -112,7 +108,7 @@ def attend(
     def rotate(r: Any, x: Any, texts: int, first: int, places: int) -> Any:
         return r("rope", x.reshape([texts, places, 1, width]), *angles(r, places, width, 10000.0, first=first))
 
-    def body(r: Any, q: Any, k: Any, v: Any, mask: Any, table: Any) -> Any:
+    def body(r: Any, q: Any, k: Any, v: Any, mask: Any, table: Any) -> tuple[Any, Any]:
         if use_rope:
             q = rotate(r, q, rows, masks.first_place(queries, keys), queries)
             k = rotate(r, k, groups, 0, keys)
@@ -121,7 +117,8 @@ def attend(
             sizes = {"heads": 1, "kv_heads": 1, "head_dim": width, "scale": factor, "shared_by": share}
             sizes["soft_cap"] = soft_cap
             sides = (rows, queries), (groups, keys)
-            return attend_packed(r, packed, sides, table, **sizes, **asdict(masks)).reshape([*batch, queries, width])
+            output = attend_packed(r, packed, sides, table, **sizes, **asdict(masks))
+            return output.reshape([*batch, queries, width]), None
         q, k = q.reshape([groups, share * queries, width]), k.reshape([groups, keys, width])
         scores = r("matmul", q, k, transpose_b=True, scale=factor / (soft_cap or 1.0)).reshape(merged)
         if soft_cap:
@@ -139,8 +136,7 @@ def attend(
         output = r("matmul", weights, v.reshape([groups, keys, value_width])).reshape([*batch, queries, value_width])
         return output, weights.reshape(list(scores_shape)) if need_weights else None
 
-    found = evaluate(name, body, q, k, v, given, table, alike=3)
-    return (found, None) if fused else (found[0], found[1])
+    return evaluate(name, body, q, k, v, given, table, alike=3)
 
 
 def attend_packed(
@@ -170,9 +166,7 @@ def bias_operand(name: str, bias: Operand | None, heads: int) -> Prepared | None
     table = floats(bias, "bias")
     *rows, columns = need_axes(name, "bias", table, 1, 2)
     if rows not in ([], [1], [heads]) or columns % 2 == 0:
-        raise InvalidArgumentError(
-            f"{name}: bias has shape {list(table.shape)}, expected {[heads, '2 R + 1']} or ['2 R + 1']"
-        )
+        raise wrong_shape(name, "bias", table.shape, f"{[heads, '2 R + 1']} or ['2 R + 1']")
     return table.reshape((math.prod(rows), columns))
 
 
@@ -197,9 +191,7 @@ def mask_operand(name: str, mask: Operand | None, scores: tuple[int, ...]) -> tu
     prepared, keep = mask_values(mask, "mask")
     axes = prepared.shape
     if not broadcasts(axes, scores):
-        raise InvalidArgumentError(
-            f"{name}: mask has shape {list(axes)}, expected one that broadcasts to {list(scores)}"
-        )
+        raise wrong_shape(name, "mask", axes, f"one that broadcasts to {list(scores)}")
     if len(scores) > 4 and len(axes) > 3:
         merged = (math.prod(scores[:-3]), *scores[-3:])
         prepared = changed(prepared, lambda mask: np.broadcast_to(mask, scores).reshape(merged))
@@ -229,7 +221,7 @@ def attend_by_heads(
     factor, causal = default_scale(name, scale, width), flag(name, "causal", causal)
     given, keep = (None, False) if mask is None else four_axes(name, mask, batch, queries, second[1], heads)
 
-    def body(r: Any, q: Any, k: Any, v: Any, mask: Any) -> Any:
+    def body(r: Any, q: Any, k: Any, v: Any, mask: Any) -> tuple[Any, Any]:
         q, k, v = rotated(r, q, first, rope), rotated(r, k, second, rope), v.reshape(second)
         if mask is None and not need_weights:
             packed = [x.reshape([batch * x.shape[1], x.shape[2] * width]) for x in (q, k, v)]
@@ -241,8 +233,7 @@ def attend_by_heads(
         weights = r("softmax", scores, mask if keep else None, causal=causal)
         return r("attention_output", weights, v), weights if need_weights else None
 
-    found: tuple[Result, Result | None] = evaluate(name, body, q, k, v, given, alike=3)
-    return found
+    return evaluate(name, body, q, k, v, given, alike=3)
 
 
 def rotated(r: Any, x: Any, axes: list[int], rope: tuple[float, float] | None) -> Any:
@@ -271,10 +262,8 @@ def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, hea
     else:
         wanted = (*[1] * (4 - len(axes)), *axes)
     if not broadcasts(wanted, (batch, heads, queries, keys)):
-        raise InvalidArgumentError(
-            f"{name}: mask has shape {list(axes)}, expected one that broadcasts to {[batch, heads, queries, keys]}, "
-            f"{[batch, keys]} or {[queries, keys]}"
-        )
+        fitting = f"{[batch, heads, queries, keys]}, {[batch, keys]} or {[queries, keys]}"
+        raise wrong_shape(name, "mask", axes, f"one that broadcasts to {fitting}")
     return prepared.reshape(wanted), keep
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import four_axes, rotated
 from grilly.functional.attention_parts import operands_by_heads
+from grilly.functional.checks import wrong_shape
 from grilly.functional.dispatch import Operand, Result, evaluate, floats, offsets
 
 __all__ = ["attend_by_heads_backward"]
@@ -54,12 +54,12 @@ def attend_by_heads_backward(
     g, shapes = floats(grad_output, "grad_output"), [list(x.shape) for x in (q, k, v)]
     batch, queries, heads, width = first
     if math.prod(g.shape) != math.prod(first):
-        raise InvalidArgumentError(f"{name}: grad_output has shape {list(g.shape)}, expected {first}")
+        raise wrong_shape(name, "grad_output", g.shape, first)
     given, keep = (None, False) if mask is None else four_axes(name, mask, batch, queries, second[1], heads)
     # The inverse of a rotation, which is its derivative's, is the rotation by the negative angles.
     back = None if rope is None else (rope[0], -rope[1])
 
-    def body(r: Any, q: Any, k: Any, v: Any, g: Any, mask: Any) -> Any:
+    def body(r: Any, q: Any, k: Any, v: Any, g: Any, mask: Any) -> tuple[Any, Any, Any]:
         operands = (rotated(r, q, first, rope), rotated(r, k, second, rope), v)
         if mask is None:
             by_q, by_k, by_v = _fused(r, operands, g, (first, second), causal)
@@ -68,8 +68,7 @@ def attend_by_heads_backward(
         by_q, by_k = rotated(r, by_q, first, back), rotated(r, by_k, second, back)
         return tuple(x.reshape(shape) for x, shape in zip((by_q, by_k, by_v), shapes, strict=True))
 
-    found: tuple[Result, Result, Result] = evaluate(name, body, q, k, v, g, given, alike=4)
-    return found
+    return evaluate(name, body, q, k, v, g, given, alike=4)
 
 
 def _fused(r: Any, operands: tuple[Any, Any, Any], g: Any, sides: tuple[list[int], list[int]], causal: bool) -> Any:

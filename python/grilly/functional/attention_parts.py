@@ -9,7 +9,7 @@ import numpy as np
 
 from grilly import _core
 from grilly.errors import InvalidArgumentError
-from grilly.functional.checks import flag, need_axes, need_shape, number, whole
+from grilly.functional.checks import flag, need_axes, need_shape, number, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
 
 __all__ = ["attention_concat_heads", "attention_mask", "attention_output", "attention_scores"]
@@ -23,14 +23,12 @@ def by_heads(name: str, label: str, x: Prepared, heads: int | None, width: int |
     axes = need_axes(name, label, x, 3, 4)
     if len(axes) == 4:
         if width is not None and axes[3] != width:
-            raise InvalidArgumentError(f"{name}: {label} has shape {list(axes)}, expected {width} columns a head")
+            raise wrong_shape(name, label, axes, f"{width} columns a head")
         return list(axes)
     if width is None and heads is not None:
         width = axes[2] // max(heads, 1)
     if width is None or width <= 0 or axes[2] % width:
-        raise InvalidArgumentError(
-            f"{name}: {label} has shape {list(axes)}, expected [B, S, heads * {width or 'head_dim'}]"
-        )
+        raise wrong_shape(name, label, axes, f"[B, S, heads * {width or 'head_dim'}]")
     return [axes[0], axes[1], axes[2] // width, width]
 
 
@@ -95,7 +93,7 @@ def attention_scores(
 
 def check_groups(name: str, label: str, axes: list[int], batch: int, heads: int) -> None:
     if axes[0] != batch:
-        raise InvalidArgumentError(f"{name}: {label} has shape {axes}, expected {batch} texts")
+        raise wrong_shape(name, label, axes, f"{batch} texts")
     if axes[2] == 0 or heads % axes[2]:
         raise InvalidArgumentError(f"{name}: {label} has {axes[2]} heads, expected a divisor of {heads}")
 
@@ -111,7 +109,7 @@ def operands_by_heads(
     second, third = by_heads(name, "keys", k, heads, first[3]), by_heads(name, "values", v, heads, first[3])
     check_groups(name, "keys", second, first[0], first[2])
     if second != third:
-        raise InvalidArgumentError(f"{name}: values has shape {third}, expected {second} as keys")
+        raise wrong_shape(name, "values", third, f"{second} as keys")
     return (q, k, v), first, second
 
 
@@ -191,7 +189,7 @@ def attention_output(
     second = by_heads("attention_output", "values", v, axes[1], width)
     check_groups("attention_output", "values", second, axes[0], axes[1])
     if second[1] != axes[3]:
-        raise InvalidArgumentError(f"attention_output: values has shape {second}, expected {axes[3]} keys")
+        raise wrong_shape("attention_output", "values", second, f"{axes[3]} keys")
     check_pattern(pattern, architecture or "")
     given: dict[str, Any] = {**pattern, "architecture": architecture or ""}
     return evaluate(

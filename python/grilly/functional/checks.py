@@ -12,7 +12,18 @@ from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.functional.dispatch import Prepared
 from grilly.inputs import as_int
 
-__all__ = ["broadcasts", "flag", "fraction", "need_axes", "need_shape", "number", "one_of", "whole"]
+__all__ = ["broadcasts", "flag", "fraction", "need_axes", "need_shape", "number", "one_of", "whole", "wrong_shape"]
+
+
+def wrong_shape(operation: str, name: str, axes: Sequence[int], expected: object) -> InvalidArgumentError:
+    """The error for an operand whose shape does not fit.
+
+    Example:
+        >>> from grilly.functional.checks import wrong_shape
+        >>> str(wrong_shape("relu", "x", (2, 3), "an even last axis"))
+        'relu: x has shape [2, 3], expected an even last axis'
+    """
+    return InvalidArgumentError(f"{operation}: {name} has shape {list(axes)}, expected {expected}")
 
 
 def need_axes(operation: str, name: str, operand: Prepared, least: int, most: int | None = None) -> tuple[int, ...]:
@@ -27,14 +38,14 @@ def need_axes(operation: str, name: str, operand: Prepared, least: int, most: in
     found = operand.shape
     if len(found) < least or (most is not None and len(found) > most):
         expected = f"{least}" if most == least else f"at least {least}" if most is None else f"{least} to {most}"
-        raise InvalidArgumentError(f"{operation}: {name} has shape {list(found)}, expected {expected} axes")
+        raise wrong_shape(operation, name, found, f"{expected} axes")
     return found
 
 
 def need_shape(operation: str, name: str, operand: Prepared | None, expected: Sequence[int]) -> None:
     """Rejects an operand of another shape."""
     if operand is not None and operand.shape != tuple(expected):
-        raise InvalidArgumentError(f"{operation}: {name} has shape {list(operand.shape)}, expected {list(expected)}")
+        raise wrong_shape(operation, name, operand.shape, list(expected))
 
 
 def broadcasts(axes: Sequence[int], wanted: tuple[int, ...]) -> bool:
@@ -67,14 +78,16 @@ def one_of(operation: str, name: str, value: Any, allowed: Sequence[str]) -> str
     return str(value)
 
 
-def number(operation: str, name: str, value: Any) -> float:
-    """A number, neither NaN nor infinite."""
+def number(operation: str, name: str, value: Any, least: float = -math.inf) -> float:
+    """A number of at least `least`, neither NaN nor infinite."""
     try:
         found = float(value)
     except (TypeError, ValueError):
         raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected a number") from None
     if not math.isfinite(found):
         raise InvalidArgumentError(f"{operation}: {name} is {found}, expected a finite number")
+    if found < least:
+        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected at least {least}")
     return found
 
 

@@ -119,8 +119,7 @@ def cross_entropy_backward(
             if kind == "mean":
                 g = r("binary", g, divisor(r, w, host), kind="divide")
             g = r("binary", r.constant(np.ones(host.shape)), g, kind="multiply")
-        gradient, *_ = r.vjp("cross_entropy", g, x, r.constant(host), w, label_smoothing=smoothing)
-        return r.like(gradient, x)
+        return r.gradient("cross_entropy", g, x, r.constant(host), w, label_smoothing=smoothing)
 
     return evaluate("cross_entropy_backward", body, g, x, w)
 

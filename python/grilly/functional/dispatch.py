@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from grilly.operands import as_floats, as_ids, host_array
 Operand: TypeAlias = "npt.ArrayLike | VulkanTensor"
 #: A result: an array on the device if an operand was one, else a NumPy array.
 Result: TypeAlias = Any
+#: The result, or the tuple of results, that a function declares.
+Found = TypeVar("Found")
 Prepared: TypeAlias = "npt.NDArray[Any] | VulkanTensor"
 #: Maximum size of the cache of constants in bytes, over all devices.
 MOST = 16 << 20
@@ -76,6 +78,14 @@ class Recorder:
         """The gradients of an operation's operands, from the gradient of its result."""
         return self.engine.vjp(operation, operands, gradient, attributes, SHADERS_OF.get())
 
+    def gradient(
+        self, operation: str, gradient: _core.Array, *operands: _core.Array | None, **attributes: Any
+    ) -> _core.Array:
+        """The gradient of the first operand alone, in its type."""
+        x, found = operands[0], self.engine.vjp(operation, operands, gradient, attributes, SHADERS_OF.get())[0]
+        assert x is not None and found is not None  # the operations have one
+        return found if found.dtype == x.dtype else self("cast", found, to=x.dtype)
+
     def constant(self, values: npt.ArrayLike) -> _core.Array:
         """Uploads numbers that do not depend on data."""
         values = np.asarray(values)
@@ -96,7 +106,7 @@ class Recorder:
         return y if y.dtype == x.dtype else self("cast", y, to=x.dtype)
 
 
-def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | None, alike: int = 0) -> Result:
+def evaluate(operation: str, body: Callable[..., Found], *operands: Prepared | None, alike: int = 0) -> Found:
     """Runs `body(recorder, *arrays)`, which records the operation and returns an array, or a tuple of them.
 
     The first `alike` operands are peers: a mix of float16 and float32 becomes float32, as in NumPy and torch. The
@@ -117,15 +127,14 @@ def evaluate(operation: str, body: Callable[..., Any], *operands: Prepared | Non
                 )
             device = engine
     if device is not None:
-        return _each(wrap, _record(device, body, operands, alike))
+        return _run(device, body, operands, alike, wrap)
     try:
-        engine = _core.engine("vulkan")
-        return _each(_core.Array.numpy, _record(engine, body, operands, alike))
+        return _run(_core.engine("vulkan"), body, operands, alike, _core.Array.numpy)
     except DeviceError as error:
         if fallbacks.strict() or _on_cpu():
             raise
         fallbacks.note(operation, error)
-    return _each(_core.Array.numpy, _record(_core.engine("cpu"), body, operands, alike))
+    return _run(_core.engine("cpu"), body, operands, alike, _core.Array.numpy)
 
 
 def _on_cpu() -> bool:
@@ -135,7 +144,14 @@ def _on_cpu() -> bool:
         return False
 
 
-def _record(engine: _core.Engine, body: Callable[..., Any], operands: Sequence[Prepared | None], alike: int) -> Any:
+def _run(
+    engine: _core.Engine,
+    body: Callable[..., Found],
+    operands: Sequence[Prepared | None],
+    alike: int,
+    convert: Callable[[_core.Array], Any],
+) -> Found:
+    """The result of `body`, or each one of a tuple that is not None, converted."""
     arrays: list[_core.Array | None] = []
     for operand in operands:
         if isinstance(operand, VulkanTensor):
@@ -145,14 +161,10 @@ def _record(engine: _core.Engine, body: Callable[..., Any], operands: Sequence[P
     recorder = Recorder(engine)
     if len({array.dtype for array in arrays[:alike] if array is not None}) > 1:
         arrays[:alike] = [None if array is None else recorder.wide(array) for array in arrays[:alike]]
-    return body(recorder, *arrays)
-
-
-def _each(convert: Callable[[_core.Array], Any], result: Any) -> Any:
-    """The result, or each one of a tuple that is not None, converted."""
+    result: Any = body(recorder, *arrays)
     if isinstance(result, tuple):
-        return tuple(None if part is None else convert(part) for part in result)
-    return convert(result)
+        return tuple(None if part is None else convert(part) for part in result)  # type: ignore[return-value]
+    return convert(result)  # type: ignore[no-any-return]
 
 
 def floats(value: Any, name: str) -> Prepared:

@@ -38,11 +38,9 @@ def embedding_lookup(weight: Operand, indices: Operand) -> Result:
     table = floats(weight, "weight")
     rows = need_axes("embedding_lookup", "weight", table, 2, 2)[0]
     places, _ = ids(indices, "indices", rows)
-
-    def body(r: Any, table: Any, places: Any) -> Any:
-        return r.like(r("embedding_sum", places, table), table)
-
-    return evaluate("embedding_lookup", body, table, places)
+    return evaluate(
+        "embedding_lookup", lambda r, table, places: r.like(r("embedding_sum", places, table), table), table, places
+    )
 
 
 def embedding_backward(grad_output: Operand, token_ids: Operand, vocab_size: int, embedding_dim: int) -> Result:

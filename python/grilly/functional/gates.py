@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from grilly.errors import InvalidArgumentError
 from grilly.functional.activations import gelu_kind
-from grilly.functional.checks import need_axes, need_shape
+from grilly.functional.checks import need_axes, need_shape, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats
 
 __all__ = [
@@ -115,14 +112,10 @@ def _gated(name: str, x: Operand, kind: str) -> Result:
 
 
 def _gated_backward(name: str, grad_output: Operand, x: Operand, kind: str) -> Result:
-    def body(r: Any, g: Any, x: Any) -> Any:
-        (gradient,) = r.vjp("gated", g, x, kind=kind)
-        return r.like(gradient, x)
-
     prepared, g = halves(name, x), floats(grad_output, "grad_output")
     *batch, columns = prepared.shape
     need_shape(name, "grad_output", g, (*batch, columns // 2))
-    return evaluate(name, body, g, prepared, alike=2)
+    return evaluate(name, lambda r, g, x: r.gradient("gated", g, x, kind=kind), g, prepared, alike=2)
 
 
 def halves(name: str, x: Operand) -> Prepared:
@@ -130,5 +123,5 @@ def halves(name: str, x: Operand) -> Prepared:
     prepared = floats(x, "x")
     columns = need_axes(name, "x", prepared, 1)[-1]
     if columns % 2:
-        raise InvalidArgumentError(f"{name}: x has shape {list(prepared.shape)}, expected an even last axis")
+        raise wrong_shape(name, "x", prepared.shape, "an even last axis")
     return prepared

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.checks import need_axes, need_shape, one_of, whole
+from grilly.functional.checks import need_axes, need_shape, one_of, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 
 __all__ = ["embedding_ffn", "gemm_backward", "linear", "linear_backward", "matmul", "residual"]
@@ -101,12 +101,11 @@ def linear_backward(
     axes, rows = x.shape, w.shape[0]
     need_shape("linear_backward", "grad_output", g, (*axes[:-1], rows))
 
-    def body(r: Any, g: Any, x: Any, w: Any, b: Any) -> Any:
+    def body(r: Any, g: Any, x: Any, w: Any, b: Any) -> tuple[Any, Any, Any]:
         grad_x, grad_w, *grad_bias = r.vjp("linear", g, x, w, b, bias=b is not None)
         return r.like(grad_x, x), r.like(grad_w, w), grad_bias[0] if grad_bias else None
 
-    found: tuple[Result, Result, Result] = evaluate("linear_backward", body, g, x, w, b, alike=2)
-    return found
+    return evaluate("linear_backward", body, g, x, w, b, alike=2)
 
 
 def matmul(a: Operand, b: Operand) -> Result:
@@ -138,7 +137,7 @@ def matmul(a: Operand, b: Operand) -> Result:
     except ValueError:
         batch = None
     if batch is None or left[-1] != right[-2]:
-        raise InvalidArgumentError(f"matmul: b has shape {list(axes_b)}, expected one that fits a's {list(axes_a)}")
+        raise wrong_shape("matmul", "b", axes_b, f"one that fits a's {list(axes_a)}")
     result = batch + (() if len(axes_a) == 1 else left[-2:-1]) + (() if len(axes_b) == 1 else right[-1:])
 
     def body(r: Any, a: Any, b: Any) -> Any:

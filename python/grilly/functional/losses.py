@@ -11,38 +11,30 @@ from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floa
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_backward", "mse_loss", "mse_loss_backward"]
 
 
-def pair(name: str, input: Operand, target: Operand) -> tuple[Prepared, Prepared]:
+def _operands(
+    name: str, reduction: str, input: Operand, target: Operand, weight: Operand | None = None
+) -> tuple[Prepared, Prepared, Prepared | None]:
+    """The operands of a loss; checks them and the reduction."""
+    one_of(name, "reduction", reduction, REDUCTIONS)
     x, t = floats(input, "input"), floats(target, "target")
     need_shape(name, "target", t, x.shape)
-    return x, t
+    return x, t, optional(weight, "weight")
 
 
-def _loss(
-    name: str, kind: str, reduction: str, input: Operand, target: Operand, weight: Operand | None = None
-) -> Result:
-    reduction = one_of(name, "reduction", reduction, REDUCTIONS)
-    operands = *pair(name, input, target), optional(weight, "weight")
-    return evaluate(name, lambda r, *given: r("loss", *given, kind=kind, reduction=reduction), *operands, alike=2)
+def _loss(name: str, kind: str, reduction: str, *given: Any) -> Result:
+    operands = _operands(name, reduction, *given)
+    return evaluate(name, lambda r, *xs: r("loss", *xs, kind=kind, reduction=reduction), *operands, alike=2)
 
 
-def _loss_backward(
-    name: str,
-    kind: str,
-    reduction: str,
-    grad_output: Operand,
-    input: Operand,
-    target: Operand,
-    weight: Operand | None = None,
-) -> Result:
-    reduction = one_of(name, "reduction", reduction, REDUCTIONS)
-    x, t = pair(name, input, target)
+def _loss_backward(name: str, kind: str, reduction: str, grad_output: Operand, *given: Any) -> Result:
+    x, t, w = _operands(name, reduction, *given)
     g = floats(grad_output, "grad_output")
     need_shape(name, "grad_output", g, x.shape if reduction == "none" else ())
 
     def body(r: Any, g: Any, x: Any, t: Any, w: Any) -> Any:
-        return r.like(r.vjp("loss", r.wide(g), r.wide(x), r.wide(t), w, kind=kind, reduction=reduction)[0], x)
+        return r.like(r.gradient("loss", r.wide(g), r.wide(x), r.wide(t), w, kind=kind, reduction=reduction), x)
 
-    return evaluate(name, body, g, x, t, optional(weight, "weight"), alike=3)
+    return evaluate(name, body, g, x, t, w, alike=3)
 
 
 def binary_cross_entropy(

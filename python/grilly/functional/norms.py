@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grilly.errors import InvalidArgumentError
-from grilly.functional.checks import need_axes, need_shape, number, whole
+from grilly.functional.checks import need_axes, need_shape, number, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 from grilly.operands import normal_axis
 
@@ -141,7 +140,7 @@ def normalized(name: str, x: Prepared, given: int | Sequence[int], **weights: Pr
     """Rows and columns of `x` with its last axes, of sizes `given`, merged into one."""
     last, axes = sizes_of(name, given), x.shape
     if not last or axes[-len(last) :] != last:
-        raise InvalidArgumentError(f"{name}: input has shape {list(axes)}, expected [..., {', '.join(map(str, last))}]")
+        raise wrong_shape(name, "input", axes, f"[..., {', '.join(map(str, last))}]")
     for label, weight in weights.items():
         need_shape(name, label, weight, last)
     return [math.prod(axes[: len(axes) - len(last)]), math.prod(last)]

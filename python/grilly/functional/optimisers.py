@@ -112,7 +112,7 @@ def adam_step(
     corrections = [1 - share(name, "beta1_t", beta1_t), 1 - share(name, "beta2_t", beta2_t)]
     rates = [number(name, "learning_rate", learning_rate), *corrections]
 
-    def body(r: Any, w: Any, g: Any, m: Any, v: Any, most: Any) -> Any:
+    def body(r: Any, w: Any, g: Any, m: Any, v: Any, most: Any) -> tuple[Any, Any, Any, Any]:
         old, g, m, v = (r.wide(x) for x in (w, g, m, v))
         given = r.constant(rates)
         new, m, v = r.each("adam", old, m, v, g, given, beta1=beta1, beta2=beta2, **settings)
@@ -123,8 +123,7 @@ def adam_step(
             new = r.each("adam", old, m, most, g, given, beta1=1.0, beta2=1.0, **settings)[0]
         return r.like(new, w), m, v, most
 
-    found: tuple[Result, Result, Result, Result] = evaluate(name, body, w, g, m, v, most)
-    return found
+    return evaluate(name, body, w, g, m, v, most)
 
 
 def sgd_update(
@@ -179,7 +178,7 @@ def sgd_update(
     rest, decay = 1 - number(name, "dampening", dampening), number(name, "weight_decay", weight_decay)
     ahead = flag(name, "nesterov", nesterov)
 
-    def body(r: Any, w: Any, g: Any, b: Any) -> Any:
+    def body(r: Any, w: Any, g: Any, b: Any) -> tuple[Any, Any]:
         old, change = r.wide(w), r.wide(g)
         if decay:
             change = plus(r, change, decay, old)
@@ -191,8 +190,7 @@ def sgd_update(
             change = plus(r, change, mu, new) if ahead else new
         return r.like(plus(r, old, -rate, change), w), new
 
-    found: tuple[Result, Result] = evaluate(name, body, w, g, kept)
-    return found
+    return evaluate(name, body, w, g, kept)
 
 
 def plus(r: Any, x: Any, factor: float, y: Any) -> Any:

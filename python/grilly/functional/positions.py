@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.checks import flag, need_axes, number, whole
+from grilly.functional.checks import flag, need_axes, number, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Result, evaluate, floats
 from grilly.operands import host_array
 
@@ -65,8 +64,7 @@ def apply_rope(
         >>> functional.apply_rope([[[[1.0, 0.0]], [[1.0, 0.0]]]]).round(4).tolist()
         [[[[1.0, 0.0]], [[0.5403000116348267, 0.8414999842643738]]]]
     """
-    turn = lambda r, x, tables: r("rope", x, *tables)  # noqa: E731
-    return _turned("apply_rope", "q_or_k", q_or_k, position_ids, rope_base, rope_scaling, turn)
+    return _turned("apply_rope", "q_or_k", q_or_k, position_ids, rope_base, rope_scaling)
 
 
 def apply_rope_backward(
@@ -98,12 +96,7 @@ def apply_rope_backward(
         [[[[1.0, 2.0]], [[3.0, 4.0]]]]
     """
 
-    def turn(r: Any, g: Any, tables: list[Any]) -> Any:
-        # The rows that were rotated do not matter.
-        return r.like(r.vjp("rope", g, g, *tables)[0], g)
-
-    name, of = "apply_rope_backward", "grad_output"
-    return _turned(name, of, grad_output, position_ids, rope_base, rope_scaling, turn)
+    return _turned("apply_rope_backward", "grad_output", grad_output, position_ids, rope_base, rope_scaling, sign=-1.0)
 
 
 def _turned(
@@ -113,7 +106,7 @@ def _turned(
     position_ids: Operand | None,
     rope_base: float,
     rope_scaling: float,
-    turn: Callable[[Any, Any, list[Any]], Any],
+    sign: float = 1.0,
 ) -> Result:
     """`turn(recorder, rows, tables)` of rows with four axes."""
     x = floats(rows, label)
@@ -128,10 +121,10 @@ def _turned(
 
     def body(r: Any, x: Any) -> Any:
         if positions is None:
-            tables = angles(r, places, width, base, scaling)
+            tables = angles(r, places, width, base, sign * scaling)
         else:
-            tables = [r.constant(table) for table in rope_tables(positions, width, base, scaling)]
-        return turn(r, x.reshape([batch, places, heads, width]), tables).reshape(list(axes))
+            tables = [r.constant(table) for table in rope_tables(positions, width, base, sign * scaling)]
+        return r("rope", x.reshape([batch, places, heads, width]), *tables).reshape(list(axes))
 
     return evaluate(name, body, x)
 
@@ -141,9 +134,7 @@ def as_positions(position_ids: Operand, batch: int, places: int, name: str = "ap
     if positions.shape == (1, places):
         positions = positions[0]
     if positions.shape not in ((places,), (batch, places)):
-        raise InvalidArgumentError(
-            f"{name}: position_ids has shape {list(positions.shape)}, expected [{places}] or [{batch}, {places}]"
-        )
+        raise wrong_shape(name, "position_ids", positions.shape, f"[{places}] or [{batch}, {places}]")
     if positions.dtype.kind not in "iuf":
         raise InvalidArgumentError(f"{name}: position_ids is of type {positions.dtype}, expected numbers")
     wide = positions.astype(np.float64)

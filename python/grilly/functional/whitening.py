@@ -37,13 +37,12 @@ def whitening_transform(
     x, centre, spread = floats(data, "data"), optional(mean, "mean"), optional(std, "std")
     check("whitening_transform", x, centre, spread)
 
-    def body(r: Any, x: Any, mean: Any, std: Any) -> Any:
+    def body(r: Any, x: Any, mean: Any, std: Any) -> tuple[Any, Any, Any]:
         mean = r("reduce", x, axis=0, kind="mean") if mean is None else mean
         std = r("reduce", x, axis=0, kind="deviation") if std is None else std
         return r("whiten", x, mean, std), mean, std
 
-    found: tuple[Result, Result, Result] = evaluate("whitening_transform", body, x, centre, spread)
-    return found
+    return evaluate("whitening_transform", body, x, centre, spread)
 
 
 def whitening_apply(data: Operand, mean: Operand, std: Operand) -> Result:
@@ -94,11 +93,10 @@ def whitening_batch_stats(data: Operand) -> tuple[Result, Result]:
     x = floats(data, "data")
     need_axes("whitening_batch_stats", "data", x, 1)
 
-    def body(r: Any, x: Any) -> Any:
+    def body(r: Any, x: Any) -> tuple[Any, Any]:
         return r("reduce", x, axis=0, kind="mean"), r("reduce", x, axis=0, kind="deviation")
 
-    found: tuple[Result, Result] = evaluate("whitening_batch_stats", body, x)
-    return found
+    return evaluate("whitening_batch_stats", body, x)
 
 
 def check(name: str, x: Prepared, mean: Prepared | None, std: Prepared | None) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from grilly.device_array import VulkanTensor
-from grilly.errors import InvalidArgumentError, InvalidTypeError
-from grilly.functional.checks import one_of, whole
+from grilly.errors import InvalidTypeError
+from grilly.functional.checks import one_of, whole, wrong_shape
 from grilly.functional.dispatch import Prepared
 from grilly.operands import host_array
 
@@ -47,17 +47,13 @@ def weight_scope(operation: str, weight: Prepared, scale: Prepared, group_size: 
     axes, rows = tuple(scale.shape), tuple(weight.shape)[:1]
     if group_size is not None:
         if len(axes) != 2:
-            raise InvalidArgumentError(
-                f"{operation}: weight_scale has shape {list(axes)}, expected [out_features, groups] with group_size"
-            )
+            raise wrong_shape(operation, "weight_scale", axes, "[out_features, groups] with group_size")
         return whole(operation, "group_size", group_size)
     if axes == rows:
         return "row"
     if axes == (1,):
         return "tensor"
-    raise InvalidArgumentError(
-        f"{operation}: weight_scale has shape {list(axes)}, expected {[*rows]} or [1], or two axes and group_size"
-    )
+    raise wrong_shape(operation, "weight_scale", axes, f"{[*rows]} or [1], or two axes and group_size")
 
 
 def columns_of(operation: str, packed: Prepared, columns: Any, levels: str) -> dict[str, int]:
