@@ -150,7 +150,7 @@ def test_bad_arguments_are_named():
         (lambda: optim.SGD([p, p]), InvalidArgumentError, "a parameter occurs twice"),
         (lambda: optim.SGD([[1.0]]), InvalidTypeError, "a parameter is of type list"),
         (lambda: optim.SGD([np.arange(3)]), InvalidTypeError, "a parameter is of type int64"),
-        (lambda: optim.Adam([p], lr=-1), InvalidArgumentError, "lr is -1, expected at least 0"),
+        (lambda: optim.Adam([p], lr=-1), InvalidArgumentError, "lr is -1.0, expected at least 0"),
         (lambda: optim.Adam([p], betas=(0.9, 1.0)), InvalidArgumentError, "one of betas is 1.0"),
         (lambda: optim.Adam([p], betas=(0.9,)), InvalidArgumentError, "betas has 1 numbers, expected 2"),
         (lambda: optim.SGD([p], nesterov=True), InvalidArgumentError, "nesterov needs a momentum"),

@@ -135,11 +135,8 @@ class AdamW(Adam):
 
 def checked(owner: str, lr: Any, betas: Any, eps: Any, weight_decay: Any) -> dict[str, Any]:
     """The settings, checked."""
-    found = {"lr": lr, "eps": eps, "weight_decay": weight_decay}
-    for name, value in found.items():
-        found[name] = number(owner, name, value)
-        if found[name] < 0:
-            raise InvalidArgumentError(f"{owner}: {name} is {value}, expected at least 0")
+    given = {"lr": lr, "eps": eps, "weight_decay": weight_decay}
+    found: dict[str, Any] = {name: number(owner, name, value, least=0) for name, value in given.items()}
     if len(betas) != 2:
         raise InvalidArgumentError(f"{owner}: betas has {len(betas)} numbers, expected 2")
     return found | {"betas": tuple(share(owner, "one of betas", beta) for beta in betas)}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import fraction, number, one_of, whole
 from grilly.inputs import need_type
 from grilly.optim.optimizer import Optimizer
-from grilly.optim.schedules import LRScheduler
+from grilly.optim.schedules import LRScheduler, Schedule
 
 __all__ = ["OneCycleLR", "ReduceLROnPlateau"]
 
@@ -72,14 +71,10 @@ class OneCycleLR(LRScheduler):
         self.total_steps = math.prod(whole(owner, name, value) for name, value in given)
         self.pct_start = fraction(owner, "pct_start", pct_start)
         self.anneal_strategy = one_of(owner, "anneal_strategy", anneal_strategy, ("cos", "linear"))
-        groups = optimizer.param_groups
-        most = list(max_lr) if isinstance(max_lr, list | tuple) else [max_lr] * len(groups)
-        if len(most) != len(groups):
-            raise InvalidArgumentError(f"{owner}: max_lr has {len(most)} rates, expected {len(groups)}")
-        self.max_lrs = [number(owner, "max_lr", rate) for rate in most]
+        self.max_lrs = [number(owner, "max_lr", rate) for rate in of_groups(owner, "max_lr", max_lr, optimizer)]
         self.div_factor, self.final_div_factor = div_factor, final_div_factor
         self.momentums = (base_momentum, max_momentum) if cycle_momentum else None
-        if cycle_momentum and not any(name in groups[0] for name in ("momentum", "betas")):
+        if cycle_momentum and not any(name in optimizer.param_groups[0] for name in ("momentum", "betas")):
             raise InvalidArgumentError(f"{owner}: the optimiser has no momentum; set cycle_momentum=False")
         super().__init__(optimizer, last_epoch)
 
@@ -134,7 +129,7 @@ class OneCycleLR(LRScheduler):
         return b + (a - b) * (1 + math.cos(math.pi * share)) / 2
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(Schedule):
     """Multiplies the rates by `factor` when a measure has not become better for more than `patience` steps.
 
     Args:
@@ -180,11 +175,8 @@ class ReduceLROnPlateau:
         need_type(optimizer, Optimizer, f"{owner}: optimizer", "an optimiser")
         if not factor < 1:
             raise InvalidArgumentError(f"{owner}: factor is {factor}, expected below 1")
-        least = list(min_lr) if isinstance(min_lr, list | tuple) else [min_lr] * len(optimizer.param_groups)
-        if len(least) != len(optimizer.param_groups):
-            groups = len(optimizer.param_groups)
-            raise InvalidArgumentError(f"{owner}: min_lr has {len(least)} rates, expected {groups}")
-        self.optimizer, self.factor, self.min_lrs, self.eps = optimizer, factor, least, eps
+        self.min_lrs = of_groups(owner, "min_lr", min_lr, optimizer)
+        self.optimizer, self.factor, self.eps = optimizer, factor, eps
         self.mode = one_of(owner, "mode", mode, ("min", "max"))
         self.threshold_mode = one_of(owner, "threshold_mode", threshold_mode, ("rel", "abs"))
         self.patience = whole(owner, "patience", patience, least=0)
@@ -242,35 +234,11 @@ class ReduceLROnPlateau:
                     group["lr"] = rate
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
 
-    def get_last_lr(self) -> list[float]:
-        """The current rates of the groups.
 
-        Example:
-            >>> from grilly import nn, optim
-            >>> optim.ReduceLROnPlateau(optim.SGD([nn.Parameter([1.0])], lr=0.5)).get_last_lr()
-            [0.5]
-        """
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimiser.
-
-        Example:
-            >>> from grilly import nn, optim
-            >>> optim.ReduceLROnPlateau(optim.SGD([nn.Parameter([1.0])])).state_dict()["patience"]
-            10
-        """
-        return {name: value for name, value in vars(self).items() if name != "optimizer"}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes over the state of another.
-
-        Example:
-            >>> from grilly import nn, optim
-            >>> a, b = (optim.ReduceLROnPlateau(optim.SGD([nn.Parameter([1.0])])) for _ in range(2))
-            >>> a.step(1.0)
-            >>> b.load_state_dict(a.state_dict())
-            >>> b.best
-            1.0
-        """
-        vars(self).update(state_dict)
+def of_groups(owner: str, name: str, given: Any, optimizer: Optimizer) -> list[Any]:
+    """A rate for each group of parameters: those given, or the one that is given."""
+    groups = len(optimizer.param_groups)
+    rates = list(given) if isinstance(given, list | tuple) else [given] * groups
+    if len(rates) != groups:
+        raise InvalidArgumentError(f"{owner}: {name} has {len(rates)} rates, expected {groups}")
+    return rates

@@ -15,7 +15,46 @@ from grilly.optim.optimizer import Optimizer
 __all__ = ["CosineAnnealingLR", "LRScheduler", "LinearLR", "SequentialLR", "StepLR"]
 
 
-class LRScheduler:
+class Schedule:
+    """What sets the rates of an optimiser's groups."""
+
+    optimizer: Optimizer
+
+    def get_last_lr(self) -> list[float]:
+        """The current rates of the groups.
+
+        Example:
+            >>> from grilly import nn, optim
+            >>> optim.StepLR(optim.SGD([nn.Parameter([1.0])], lr=0.5), 10).get_last_lr()
+            [0.5]
+        """
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimiser.
+
+        Example:
+            >>> from grilly import nn, optim
+            >>> optim.StepLR(optim.SGD([nn.Parameter([1.0])]), 10).state_dict()["step_size"]
+            10
+        """
+        return {name: value for name, value in vars(self).items() if name != "optimizer"}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes over the state of another schedule of this class.
+
+        Example:
+            >>> from grilly import nn, optim
+            >>> a, b = (optim.StepLR(optim.SGD([nn.Parameter([1.0])]), 10) for _ in range(2))
+            >>> a.step()
+            >>> b.load_state_dict(a.state_dict())
+            >>> b.last_epoch
+            1
+        """
+        vars(self).update(state_dict)
+
+
+class LRScheduler(Schedule):
     """The base of schedules: a subclass defines `get_lr`, the rates of the groups in step `last_epoch`.
 
     Args:
@@ -76,39 +115,6 @@ class LRScheduler:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         for group, rate in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
             group["lr"] = rate
-
-    def get_last_lr(self) -> list[float]:
-        """The current rates of the groups.
-
-        Example:
-            >>> from grilly import nn, optim
-            >>> optim.StepLR(optim.SGD([nn.Parameter([1.0])], lr=0.5), 10).get_last_lr()
-            [0.5]
-        """
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimiser.
-
-        Example:
-            >>> from grilly import nn, optim
-            >>> optim.StepLR(optim.SGD([nn.Parameter([1.0])]), 10).state_dict()["step_size"]
-            10
-        """
-        return {name: value for name, value in vars(self).items() if name != "optimizer"}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes over the state of another schedule of this class.
-
-        Example:
-            >>> from grilly import nn, optim
-            >>> a, b = (optim.StepLR(optim.SGD([nn.Parameter([1.0])]), 10) for _ in range(2))
-            >>> a.step()
-            >>> b.load_state_dict(a.state_dict())
-            >>> b.last_epoch
-            1
-        """
-        vars(self).update(state_dict)
 
 
 class StepLR(LRScheduler):

@@ -54,12 +54,9 @@ class SGD(Optimizer):
         nesterov: bool = False,
         use_gpu: bool = False,
     ) -> None:
-        found: dict[str, Any] = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "dampening": dampening}
-        for name, value in found.items():
-            found[name] = number("SGD", name, value)
-            if name != "dampening" and found[name] < 0:
-                raise InvalidArgumentError(f"SGD: {name} is {value}, expected at least 0")
-        found["nesterov"] = flag("SGD", "nesterov", nesterov)
+        given = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+        found: dict[str, Any] = {name: number("SGD", name, value, least=0) for name, value in given.items()}
+        found |= {"dampening": number("SGD", "dampening", dampening), "nesterov": flag("SGD", "nesterov", nesterov)}
         if nesterov and (not momentum or dampening):
             raise InvalidArgumentError("SGD: nesterov needs a momentum above 0 and dampening 0")
         super().__init__(params, found)
