@@ -22,6 +22,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 BLOCK = 1024
 
 
+def where_sparse(instead: Callable[[Any, Any, Any], Any]) -> Callable[[Function], Function]:
+    """Lets a function of two operands run as `instead(function, a, b)` where one of them is sparse."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def wrapped(a: Any, b: Any) -> Any:
+            return instead(function, a, b) if is_sparse(a) or is_sparse(b) else function(a, b)
+
+        return wrapped  # type: ignore[return-value]
+
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(decorate, attribute, getattr(instead, attribute))
+    return decorate
+
+
 def by_products(prepared: Callable[[Any], Any]) -> Callable[[Function], Function]:
     """Lets a function whose results are products of rows take `SparseRows` and tensors in COO layout.
 
@@ -37,24 +52,20 @@ def by_products(prepared: Callable[[Any], Any]) -> Callable[[Function], Function
         [[1.0, 0.0], [0.0, 0.0]]
     """
 
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def wrapped(a: Any, b: Any) -> Any:
-            if not is_sparse(a) and not is_sparse(b):
-                return function(a, b)
-            first, second = (prepared(stored(rows)) for rows in (a, b))
-            if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
-                raise InvalidArgumentError(
-                    f"embeddings have shapes {first.shape} and {second.shape}, expected (N, D), (M, D)"
-                )
-            return like(row_products(first, second), a, b)
+    @where_sparse
+    def product(_: Any, a: Any, b: Any) -> Any:
+        first, second = (prepared(stored(rows)) for rows in (a, b))
+        if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
+            raise InvalidArgumentError(
+                f"embeddings have shapes {first.shape} and {second.shape}, expected (N, D), (M, D)"
+            )
+        return like(row_products(first, second), a, b)
 
-        return wrapped  # type: ignore[return-value]
-
-    return decorate
+    return product
 
 
-def in_blocks(function: Function) -> Function:
+@where_sparse
+def in_blocks(function: Any, a: Any, b: Any) -> Any:
     """Lets a function `(N, D)`, `(M, D)` to `(N, M)` take `SparseRows` and tensors in COO layout.
 
     Example:
@@ -66,18 +77,13 @@ def in_blocks(function: Function) -> Function:
         [[4.0, 0.0], [0.0, 0.0]]
     """
 
-    @functools.wraps(function)
-    def wrapped(a: Any, b: Any) -> Any:
-        if not is_sparse(a) and not is_sparse(b):
-            return function(a, b)
-        left, right = blocks(a), blocks(b)
-        result = [[function(np.asarray(rows), np.asarray(others)) for others in right] for rows in left]
-        return like(np.block(result), a, b)
-
-    return wrapped  # type: ignore[return-value]
+    left, right = blocks(a), blocks(b)
+    result = [[function(np.asarray(rows), np.asarray(others)) for others in right] for rows in left]
+    return like(np.block(result), a, b)
 
 
-def row_with_row(function: Function) -> Function:
+@where_sparse
+def row_with_row(function: Any, a: Any, b: Any) -> Any:
     """Lets a function `(N, D)`, `(N, D)` to `(N,)` take `SparseRows` and tensors in COO layout.
 
     Example:
@@ -89,18 +95,12 @@ def row_with_row(function: Function) -> Function:
         [4.0, 0.0]
     """
 
-    @functools.wraps(function)
-    def wrapped(a: Any, b: Any) -> Any:
-        if not is_sparse(a) and not is_sparse(b):
-            return function(a, b)
-        pair = [stored(rows) for rows in (a, b)]
-        if any(np.ndim(rows) != 2 for rows in pair) or len(pair[0]) != len(pair[1]):
-            return like(function(*map(np.asarray, pair)), a, b)
-        starts = range(0, max(len(pair[0]), 1), BLOCK)
-        parts = [function(*(np.asarray(rows[start : start + BLOCK]) for rows in pair)) for start in starts]
-        return like(np.concatenate(parts), a, b)
-
-    return wrapped  # type: ignore[return-value]
+    pair = [stored(rows) for rows in (a, b)]
+    if any(np.ndim(rows) != 2 for rows in pair) or len(pair[0]) != len(pair[1]):
+        return like(function(*map(np.asarray, pair)), a, b)
+    starts = range(0, max(len(pair[0]), 1), BLOCK)
+    parts = [function(*(np.asarray(rows[start : start + BLOCK]) for rows in pair)) for start in starts]
+    return like(np.concatenate(parts), a, b)
 
 
 def stored(rows: Any) -> Any:
