@@ -88,15 +88,8 @@ LIMIT_KEYS = ("model_max_length",)
 # Folder of further chat templates.
 TEMPLATES = "additional_chat_templates"
 # File names of the Transformer module's settings in sentence-transformers, in its order.
-TRANSFORMER_SETTINGS = (
-    "sentence_bert_config.json",
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
-)
+BASES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+TRANSFORMER_SETTINGS = tuple(f"sentence_{base}_config.json" for base in BASES)
 # What config.json of a converted model says: of ternary matrices what transformers reads, too; of the others it warns
 # that it does not know the method, and reads floats.
 METHODS = {
@@ -166,22 +159,7 @@ class Saving(ModuleSequence):
             made = self._write(Path(place), target, create_model_card, model_name)
             put(Path(place), target, made)
 
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        model_name: str | None = None,
-        create_model_card: bool = True,
-        train_datasets: list[str] | None = None,
-        safe_serialization: bool = True,
-    ) -> None:
-        """The same as `save_pretrained`.
-
-        Example:
-            >>> import tempfile
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     model.save(folder)
-        """
-        self.save_pretrained(path, model_name, create_model_card, train_datasets, safe_serialization)
+    save = save_pretrained
 
     def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
         """Writes the model's files into the empty folder `place`; returns their paths, with unchanged files."""
