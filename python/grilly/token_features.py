@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.inputs import as_list, check_options, need_type
+from grilly.padding import filled
 from grilly.vocabulary import Vocabulary, as_ids
 
 __all__ = ["TokenFeatures", "TokenTexts", "given"]
@@ -74,30 +75,19 @@ class TokenFeatures(Vocabulary):
         messages = core.messages(task) is not None
         filler, side = core.padding(task)
         filler = self.pad_token_id if self._held.settings.pad_token is not None else filler
-        left = (self._held.settings.padding_side or side) == "left"
+        side = self._held.settings.padding_side or side
         if filler is None and len({len(row) for row in ids}) > 1:
             raise UnsupportedError(
                 "the tokenizer has no pad token: texts of different lengths make no rows of one length; "
                 "model.tokenizer.pad_token = model.tokenizer.eos_token sets one"
             )
-        features: dict[str, Any] = {"input_ids": padded(ids, filler or 0, left)}
-        if core.gives_segments(task):
-            features["token_type_ids"] = padded(segments, 0, left)
-        features["attention_mask"] = padded([[1] * len(row) for row in ids], 0, left)
-        features = {name: as_tensor(rows) for name, rows in features.items()}
+        rows = {"input_ids": ids} | ({"token_type_ids": segments} if core.gives_segments(task) else {})
+        padded, _ = filled(rows, (None, None, side, "", filler or 0), masked=True)
+        features = {name: as_tensor(np.array(column, np.int64)) for name, column in padded.items()}
         features["modality"] = "message" if messages else "text"
         if prompt and not messages:
             features["prompt_length"] = core.prompt_length(prompt, task)
         return features
-
-
-def padded(rows: list[list[int]], filler: int, left: bool) -> npt.NDArray[np.int64]:
-    """Rows as one array, padded on one side to the longest."""
-    longest = max(len(row) for row in rows)
-    result = np.full((len(rows), longest), filler, dtype=np.int64)
-    for place, row in zip(result, rows, strict=True):
-        place[longest - len(row) if left else 0 :][: len(row)] = row
-    return result
 
 
 def as_tensor(rows: npt.NDArray[np.int64]) -> Any:
