@@ -8,7 +8,7 @@ from typing import Any
 from grilly.functional.checks import need_axes, one_of
 from grilly.functional.dispatch import Operand, Result, evaluate, floats, optional
 from grilly.functional.linear import ACTIVATIONS, FUSED
-from grilly.quant.operands import columns_of, weight, weight_scope
+from grilly.quant.rows import columns_of, weight, weight_scope
 
 __all__ = ["bitlinear_backward_input", "bitlinear_backward_weight", "bitlinear_forward", "mixed_precision_matmul"]
 

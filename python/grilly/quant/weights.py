@@ -12,8 +12,7 @@ from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import number, one_of, whole
 from grilly.functional.dispatch import Operand, Result
 from grilly.operands import host_array
-from grilly.quant.operands import integers
-from grilly.quant.rows import dequantize, quantize
+from grilly.quant.rows import dequantize, integers, quantize
 
 __all__ = [
     "binarize_weights",

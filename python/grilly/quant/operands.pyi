@@ -1,0 +1,1 @@
+from grilly.quant.rows import *
