@@ -12,7 +12,6 @@ logger = logging.getLogger("grilly")
 
 _lock = threading.Lock()
 _operations: Counter[str] = Counter()
-_warned = False
 
 
 def strict() -> bool:
@@ -22,10 +21,9 @@ def strict() -> bool:
 
 def note(operation: str, error: Exception) -> None:
     """Counts a fallback of `operation` to the CPU because of `error`; the first one logs a warning."""
-    global _warned
     with _lock:
+        first = not _operations
         _operations[operation] += 1
-        first, _warned = not _warned, True
     (logger.warning if first else logger.debug)("%s runs on the CPU: %s", operation, error)
 
 
@@ -36,7 +34,5 @@ def operations() -> dict[str, int]:
 
 def reset() -> None:
     """Sets the counts to zero and allows another warning."""
-    global _warned
     with _lock:
         _operations.clear()
-        _warned = False

@@ -167,11 +167,8 @@ def sgd_update(
         ([0.375], [0.75])
     """
     name = "sgd_update"
-    w, g, kept = (
-        floats(weights, "weights"),
-        floats(gradients, "gradients"),
-        optional(momentum_buffer, "momentum_buffer"),
-    )
+    w, g = floats(weights, "weights"), floats(gradients, "gradients")
+    kept = optional(momentum_buffer, "momentum_buffer")
     need_shape(name, "gradients", g, w.shape)
     need_shape(name, "momentum_buffer", kept, w.shape)
     rate, mu = number(name, "learning_rate", learning_rate), number(name, "momentum", momentum)
