@@ -22,6 +22,8 @@ SPECIAL = ("__init__", "__call__", "__len__", "__getitem__", "__iter__", "__ente
 
 def signature(thing: Any) -> str:
     try:
+        text = str(inspect.signature(thing, eval_str=True))
+    except (NameError, AttributeError):  # of annotations that only type checkers know
         text = str(inspect.signature(thing))
     except (TypeError, ValueError):  # of a class of another language
         text = "-"

@@ -3,8 +3,6 @@
 Nothing is loaded, and no device is touched, before a name is used.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """`python -m grilly info`, `demo`, `train`, `demo-train`, `compile`, `kernels`, `export` and `models`."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Which public attributes of an object callers may set; an error that names the nearest one refuses all others."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

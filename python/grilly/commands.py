@@ -1,7 +1,5 @@
 """What the commands of `python -m grilly` share: commands.json has their options, and here is how they end."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import json

@@ -1,7 +1,5 @@
 """`python -m grilly compile`: a folder of shaders to SPIR-V files."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A shader file has one function, `main`, unless lines of the form `// function: n
 file compiled with `-DENTRY_name`; its entry point is always `main`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`python -m grilly demo`: embed a real text, answer three queries, print the speed and the best matches."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

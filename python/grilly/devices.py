@@ -1,7 +1,5 @@
 """Devices of this process, the selected one, and counters."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from grilly import _core, fallbacks

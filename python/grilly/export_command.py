@@ -1,7 +1,5 @@
 """`python -m grilly export`: a kernel in another language, and its interface, as files."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

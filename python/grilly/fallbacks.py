@@ -1,7 +1,5 @@
 """Counts of operations meant for a device that Python ran on the CPU, and the single warning about it."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import Counter

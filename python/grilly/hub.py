@@ -1,7 +1,5 @@
 """The modules that a model's folder lists, and resolution of its name: a folder, a cache, the hub, or a package."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import logging

@@ -1,7 +1,5 @@
 """Paraphrase mining and clustering of embeddings: sentence-transformers' functions, in NumPy."""
 
-from __future__ import annotations
-
 import heapq
 from typing import Any
 

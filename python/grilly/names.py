@@ -1,7 +1,5 @@
 """Where names are: modules that moved keep their former paths, and names that are left out say what to do instead."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

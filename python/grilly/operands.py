@@ -1,7 +1,5 @@
 """Conversion of callers' arrays to the form that devices accept: contiguous float32, float16 or int32."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The lengths of rows: a tokenizer's limits and sides, and padding and truncation by the arguments of a call."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Kernel times on a Vulkan device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

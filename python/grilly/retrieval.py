@@ -1,7 +1,5 @@
 """Searching embeddings: sentence-transformers' functions, in NumPy."""
 
-from __future__ import annotations
-
 import heapq
 import sys
 from collections.abc import Callable, Iterator

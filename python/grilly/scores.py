@@ -1,7 +1,5 @@
 """From logits to scores: activation functions by name, torch's and any other, and softmax."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings of a cross-encoder: its labels, the function of its logits, the layers that compute in float32."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any

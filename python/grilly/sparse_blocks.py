@@ -1,7 +1,5 @@
 """Functions of dense rows for sparse ones."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable

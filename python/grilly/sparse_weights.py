@@ -1,7 +1,5 @@
 """What can be done with sparse embeddings: comparing, their words, what they share, how sparse they are."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

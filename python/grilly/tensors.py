@@ -1,7 +1,5 @@
 """Arrays in and out: conversion from and to torch tensors, which results alone import, and rows as requested."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import sys

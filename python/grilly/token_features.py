@@ -1,7 +1,5 @@
 """Texts as a tokenizer takes them, the rows of ids that a model reads, and ids as texts."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 from collections.abc import Mapping

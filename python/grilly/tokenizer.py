@@ -1,7 +1,5 @@
 """The model's tokenizer, with transformers' interface."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Placeholder for a pickled model or array that could not be restored."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 from grilly.errors import GrillyError

@@ -5,8 +5,6 @@ For torch tensors they return tensors, on the CPU, otherwise NumPy arrays. The o
 Python's ImportError for them: Python replaces every AttributeError there.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a model shares with its tokenizer, and the tokens of that: ids and special tokens."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

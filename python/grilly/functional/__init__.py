@@ -4,8 +4,6 @@ With an operand on a device, the operation runs there and the result stays there
 device, and the result is a NumPy array. float16 stays float16, computed in float32; other numbers become float32.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from grilly.functional.activations import *

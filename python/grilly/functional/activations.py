@@ -1,7 +1,5 @@
 """Elementwise activations and their derivatives; activations.json has what their docstrings say."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

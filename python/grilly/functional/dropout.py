@@ -1,7 +1,5 @@
 """Dropout by a counter-based generator: the same seed drops the same elements on every device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from grilly.errors import InvalidArgumentError

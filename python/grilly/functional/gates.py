@@ -1,7 +1,5 @@
 """Gated activations, in which one half of the last axis gates the other, and their derivatives."""
 
-from __future__ import annotations
-
 from grilly.functional.activations import gelu_kind
 from grilly.functional.checks import need_axes, need_shape, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats

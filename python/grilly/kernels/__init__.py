@@ -3,8 +3,6 @@
 `get(name, **options)` creates a kernel and `names()` lists them.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from grilly.errors import SharedMemoryError as SharedMemoryError

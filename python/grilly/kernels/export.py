@@ -1,7 +1,5 @@
 """Kernels as code for other engines."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """Configurations of flash attention: tuned rows, their shared memory, and selection for a device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace

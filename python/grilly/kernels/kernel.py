@@ -1,7 +1,5 @@
 """Kernels as objects: source, interface, memory, work, and calls on arrays."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

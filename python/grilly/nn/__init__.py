@@ -1,7 +1,5 @@
 """Layers with upstream's signatures, on `grilly.functional`: NumPy in and out, or arrays on a device in and out."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from grilly.names import left_out, of_modules

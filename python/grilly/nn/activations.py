@@ -1,7 +1,5 @@
 """Activations as layers; each has `backward(grad_output, x)`."""
 
-from __future__ import annotations
-
 from grilly import functional
 from grilly.functional.checks import one_of
 from grilly.functional.dispatch import Operand, Result

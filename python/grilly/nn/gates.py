@@ -1,7 +1,5 @@
 """Activations with gates or parameters, as layers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grilly import functional

@@ -1,7 +1,5 @@
 """Layer norm and RMS norm as layers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

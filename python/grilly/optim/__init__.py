@@ -1,7 +1,5 @@
 """Optimisers and schedules of the learning rate with upstream's signatures, which are torch's."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from grilly.names import left_out, of_modules

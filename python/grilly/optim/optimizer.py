@@ -1,7 +1,5 @@
 """`Optimizer`: groups of parameters, their state, and one step over all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A scale is what numbers were multiplied by before rounding: `x` is nearly `q / s
 arrays, or arrays on a device, as those of `grilly.functional`; the sums of integers are exact on every device.
 """
 
-from __future__ import annotations
-
 from grilly.quant.activations import *
 from grilly.quant.bitlinear import *
 from grilly.quant.conversion import *

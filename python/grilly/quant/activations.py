@@ -1,7 +1,5 @@
 """The activations of quantised layers: the functions of `grilly.functional` by their names here, and one of its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grilly.functional.activations import gelu as gelu_forward

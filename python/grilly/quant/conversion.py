@@ -1,7 +1,5 @@
 """Conversion of loaded models to products in integers."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from grilly.functional.checks import one_of

@@ -1,7 +1,5 @@
 """The two embedding models, sentence-transformers' class and upstream's: they differ in argument order and defaults."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Methods with the arguments of others: older keywords that sentence-transformers accepts, the tasks of `encode`."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

@@ -1,7 +1,5 @@
 """What calls of every class share: the device, the prompt, pools, a bar."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """From texts to embeddings: the shared implementation of both classes' `encode`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

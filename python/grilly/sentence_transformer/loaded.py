@@ -1,7 +1,5 @@
 """The compiled core of a model: loading, replacement on a change of type or device, freeing, pickling."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Another element type, another device: the weights are loaded again into the same object."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError

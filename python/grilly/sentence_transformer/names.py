@@ -1,7 +1,5 @@
 """Names of sentence-transformers' classes that this package does not support, each with the alternative."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from typing import NoReturn

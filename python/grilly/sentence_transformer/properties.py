@@ -1,7 +1,5 @@
 """Properties of a loaded model of any class: prompts, the limit of tokens, the device."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

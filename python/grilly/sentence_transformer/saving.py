@@ -1,7 +1,5 @@
 """Saving of a model's files to another folder, with the current settings."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """A model as the sequence of its modules."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType

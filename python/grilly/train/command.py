@@ -1,7 +1,5 @@
 """`python -m grilly train`: a transformer trained on the text of a file."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The numbers of a run as a picture, and as events that TensorBoard shows."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """`python -m grilly demo-train`: train the smallest transformer on a real text, beside a model of pairs of bytes."""
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

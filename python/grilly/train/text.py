@@ -1,7 +1,5 @@
 """Arguments of training as the library takes them; texts and tokens of a model, and text that it generates."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
