@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 from grilly.closed import closed
 from grilly.errors import ModelNotFoundError
-from grilly.inputs import path_text
+from grilly.inputs import logger, path_text
 
 __all__ = ["Model", "ROUTERS", "cache_roots", "listed", "resolve"]
 
@@ -47,8 +46,6 @@ def listed(folder: Path, rows: list[dict[str, Any]]) -> Iterator[tuple[str, str]
             for name, inner in modules.items():
                 yield os.path.join(path, name), str(inner).rpartition(".")[2]
 
-
-logger = logging.getLogger("grilly")
 
 # A bare name belongs to this organisation unless the caller says otherwise, as in sentence-transformers.
 ORGANISATION = "sentence-transformers"

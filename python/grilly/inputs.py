@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,9 @@ import numpy as np
 
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+
+#: Where the package says what it makes of arguments that have another effect here, or none.
+logger = logging.getLogger("grilly")
 
 
 @closed()

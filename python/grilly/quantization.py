@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
+from grilly.inputs import logger
 from grilly.tensors import as_array
 
 __all__ = ["PRECISIONS", "quantize_embeddings"]
-
-logger = logging.getLogger("grilly")
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 # With fewer embeddings than this, their range is a poor estimate for others.

@@ -1,20 +1,17 @@
 """Settings of a cross-encoder: its labels, the function of its logits, the layers that compute in float32."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from grilly.errors import InvalidArgumentError, UnsupportedError
-from grilly.inputs import positive
+from grilly.inputs import logger, positive
 from grilly.scores import Activation, activation_of, identity, sigmoid
 from grilly.sentence_transformer.aliases import older_name
 from grilly.sentence_transformer.calls import Calls
 
 __all__ = ["Scoring", "without_labels"]
-
-logger = logging.getLogger("grilly")
 
 
 class Scoring(Calls):

@@ -9,7 +9,7 @@ import numpy as np
 
 from grilly.closed import closed
 from grilly.inputs import as_list, check_options, positive
-from grilly.sentence_transformer.aliases import arguments_of, as_request, older_keywords, older_name
+from grilly.sentence_transformer.aliases import arguments_of, as_request, older_keywords
 from grilly.sentence_transformer.arguments import constructor
 from grilly.sentence_transformer.calls import Calls, Request, progress
 from grilly.sentence_transformer.encoding import Texts
@@ -210,25 +210,6 @@ class SparseEncoder(Calls, SparseWeights, Moving):
         return rows.to_torch(dtype) if tensors else rows
 
     # ----------------------------------------------------------------------------------------------- what the model is
-
-    def get_embedding_dimension(self) -> int:
-        """Words of the vocabulary: columns of an embedding.
-
-        Example:
-            >>> splade_model.get_embedding_dimension()
-            600
-        """
-        return self._core.dimension
-
-    @older_name("get_embedding_dimension", FutureWarning)
-    def get_sentence_embedding_dimension(self) -> int:
-        """The same as `get_embedding_dimension`.
-
-        Example:
-            >>> splade_model.get_sentence_embedding_dimension()
-            600
-        """
-        return self.get_embedding_dimension()
 
     def set_pooling_include_prompt(self, include_prompt: bool) -> None:
         """No effect: SpladePooling pools the prompt's tokens, too.

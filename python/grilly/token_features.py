@@ -1,15 +1,12 @@
 """Texts as a tokenizer takes them, the rows of ids that a model reads, and ids as texts."""
 
-import importlib
-import logging
+import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from grilly.encoded import as_tensors
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.inputs import as_list, check_options, need_type
+from grilly.inputs import as_list, check_options, logger, need_type
 from grilly.padding import filled
 from grilly.vocabulary import Vocabulary, as_ids
 
@@ -81,23 +78,12 @@ class TokenFeatures(Vocabulary):
             )
         rows = {"input_ids": ids} | ({"token_type_ids": segments} if core.gives_segments(task) else {})
         padded, _ = filled(rows, (None, None, side, "", filler or 0), masked=True)
-        features = {name: as_tensor(np.array(column, np.int64)) for name, column in padded.items()}
+        features = as_tensors(padded, "pt" if importlib.util.find_spec("torch") else "np")
         features["modality"] = "message" if messages else "text"
         if prompt and not messages:
             features["prompt_length"] = core.prompt_length(prompt, task)
         return features
 
-
-def as_tensor(rows: npt.NDArray[np.int64]) -> Any:
-    """Converts rows to a torch tensor if torch is installed."""
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError:
-        return rows
-    return torch.from_numpy(rows)
-
-
-logger = logging.getLogger("grilly")
 
 # Spaces that decoding may leave out, in this order.
 SPACED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")

@@ -10,7 +10,6 @@ from grilly.inputs import need_type
 from grilly.padding import TokenLimits, filled, shape_of
 from grilly.padding import check_padding_side as check_padding_side  # its former place
 from grilly.token_features import TokenFeatures, TokenTexts, given
-from grilly.token_features import as_tensor as as_tensor  # its former place
 from grilly.vocabulary import Held as Held  # its former place
 
 __all__ = ["Tokenizer"]

@@ -199,11 +199,7 @@ def mixed_precision_matmul(
     x, w, ws = floats(input, "input"), weight(name, weights, levels), floats(weight_scale, "weight_scale")
     columns = need_axes(name, "input", x, 1)[-1]
     attributes = _weights(name, w, ws, levels, group_size, columns)
-
-    def body(r: Any, x: Any, w: Any, ws: Any) -> Any:
-        return r("linear", x, r("dequantize_rows", w, ws, **attributes))
-
-    return evaluate(name, body, x, w, ws)
+    return evaluate(name, lambda r, x, *w: r("linear", x, r("dequantize_rows", *w, **attributes)), x, w, ws)
 
 
 def _weights(name: str, w: Any, scale: Any, levels: str, group_size: int | None, columns: int | None) -> dict[str, Any]:

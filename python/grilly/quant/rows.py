@@ -116,11 +116,8 @@ def dequantize(
     attributes = {"levels": levels, "scope": scope_of(name, scope), "zero": zero is not None}
     attributes |= columns_of(name, packed, columns, levels)
     offset = None if zero is None else integers(name, "zero", zero, "int32")
-
-    def body(r: Any, q: Any, scale: Any, zero: Any) -> Any:
-        return r("dequantize_rows", q, scale, zero, **attributes)
-
-    return evaluate(name, body, packed, floats(scale, "scale"), offset)
+    given = packed, floats(scale, "scale"), offset
+    return evaluate(name, lambda r, *given: r("dequantize_rows", *given, **attributes), *given)
 
 
 def quantize_activations(x: Operand) -> Result:

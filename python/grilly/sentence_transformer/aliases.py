@@ -3,15 +3,14 @@
 import functools
 import inspect
 import json
-import logging
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["arguments_of", "as_request", "older_keywords", "older_name", "texts_by_any_name"]
+from grilly.inputs import logger
 
-logger = logging.getLogger("grilly")
+__all__ = ["arguments_of", "as_request", "older_keywords", "older_name", "texts_by_any_name"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

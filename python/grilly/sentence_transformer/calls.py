@@ -9,12 +9,10 @@ from typing import Any
 from grilly._core import EmbeddingModel, Encoded
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError
-from grilly.inputs import device_name, need_type, positive
+from grilly.inputs import device_name, logger, need_type, positive
 from grilly.sentence_transformer.sequence import ModuleSequence
 
 __all__ = ["Calls", "progress"]
-
-logger = logging.getLogger("grilly")
 
 # Prompt names to look up, by task.
 PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}

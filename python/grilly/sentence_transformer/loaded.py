@@ -1,6 +1,5 @@
 """The compiled core of a model: loading, replacement on a change of type or device, freeing, pickling."""
 
-import logging
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -12,15 +11,13 @@ from grilly import hub
 from grilly._core import EmbeddingModel
 from grilly.closed import closed
 from grilly.errors import GrillyError
-from grilly.inputs import device_name
+from grilly.inputs import device_name, logger
 from grilly.sentence_transformer.arguments import ModelArguments, Options, choose
 from grilly.tokenizer import Tokenizer
 from grilly.unusable import Unusable
 from grilly.vocabulary import Held, TokenizerSettings
 
 __all__ = ["Loaded", "restore"]
-
-logger = logging.getLogger("grilly")
 
 Self = TypeVar("Self", bound="Loaded")
 FOLDER = "change the files in a copy of the model's folder and load that"

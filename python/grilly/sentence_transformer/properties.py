@@ -1,13 +1,12 @@
 """Properties of a loaded model of any class: prompts, the limit of tokens, the device."""
 
 import json
-import logging
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from grilly.errors import GrillyError, InvalidArgumentError
-from grilly.inputs import Place, device_name, merge_prompts, positive
+from grilly.inputs import Place, device_name, logger, merge_prompts, positive
 from grilly.sentence_transformer.aliases import say_once
 from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.loaded import Loaded
@@ -15,8 +14,6 @@ from grilly.tokenizer import Tokenizer
 from grilly.vocabulary import UNLIMITED
 
 __all__ = ["Properties"]
-
-logger = logging.getLogger("grilly")
 
 
 class Properties(Loaded):

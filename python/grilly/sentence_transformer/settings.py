@@ -67,6 +67,25 @@ class Similar(ModuleSequence):
             raise InvalidArgumentError(f"similarity_fn_name is {value!r}, expected one of {known}")
         self._similarity_fn_name = name
 
+    def get_embedding_dimension(self) -> int:
+        """Columns of an embedding: those that `truncate_dim` keeps, of a sparse one the words of the vocabulary.
+
+        Example:
+            >>> model.get_embedding_dimension()
+            384
+        """
+        return self._columns()
+
+    @older_name("get_embedding_dimension", FutureWarning)
+    def get_sentence_embedding_dimension(self) -> int:
+        """The same as `get_embedding_dimension`.
+
+        Example:
+            >>> model.get_sentence_embedding_dimension()
+            384
+        """
+        return self.get_embedding_dimension()
+
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Similarity of every row of the first to every row of the second: `(N, D)`, `(M, D)` give `(N, M)`.
 
@@ -107,25 +126,6 @@ class Settings(Similar):
         modules = self._core.modules
         self.pooling_type = next((settings for name, settings in modules if name == "Pooling"), "none")
         self.normalize = any(name == "Normalize" for name, _ in modules)
-
-    def get_embedding_dimension(self) -> int:
-        """Columns of an embedding, after `truncate_dim`.
-
-        Example:
-            >>> model.get_embedding_dimension()
-            384
-        """
-        return self._columns()
-
-    @older_name("get_embedding_dimension", FutureWarning)
-    def get_sentence_embedding_dimension(self) -> int:
-        """The same as `get_embedding_dimension`.
-
-        Example:
-            >>> model.get_sentence_embedding_dimension()
-            384
-        """
-        return self.get_embedding_dimension()
 
     @contextmanager
     def truncate_embeddings(self, truncate_dim: int | None) -> Iterator[None]:
