@@ -124,9 +124,8 @@ def resolve(
         repositories = [text] if "/" in text else [f"{organisation}/{text}", text]
         roots = cache_roots(cache_folder)
         fetched = download(roots[0], repositories, revision, local_files_only, token)
-        for found in chain(
-            search_cache(roots, repositories, revision), fetched, search_packages(repositories, revision)
-        ):
+        cached, packaged = search_cache(roots, repositories, revision), search_packages(repositories, revision)
+        for found in chain(cached, fetched, packaged):
             if isinstance(found, Model):
                 logger.debug("model %s: %s %s", text, found.found, found.folder)
                 return found

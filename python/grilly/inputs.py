@@ -235,6 +235,26 @@ def device_name(device: Any, name: str = "device") -> str:
     )
 
 
+def device_and_dtype(arguments: Iterable[Any], device: Any, dtype: Any) -> tuple[Any, Any]:
+    """What the arguments of torch's `to` name: a device, an element type, or the two of an array.
+
+    Example:
+        >>> from grilly.inputs import device_and_dtype
+        >>> device_and_dtype(["cpu", "float16"], None, None)
+        ('cpu', 'float16')
+    """
+    for argument in arguments:
+        if argument is None or isinstance(argument, bool):
+            continue
+        if is_dtype(argument):
+            dtype = argument
+        elif hasattr(argument, "dtype") and hasattr(argument, "device"):
+            device, dtype = argument.device, argument.dtype
+        else:
+            device = argument
+    return device, dtype
+
+
 def check_device(device: Any, devices: Any) -> Any:
     """The single device given by `device` or `devices`."""
     if devices is not None:

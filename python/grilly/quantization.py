@@ -92,10 +92,6 @@ def ranges_of(rows: npt.NDArray[Any], precision: str, calibrated: bool) -> npt.N
                 "grilly.quantization.quantize_embeddings with ranges or calibration_embeddings"
             )
         if len(rows) < FEW:
-            logger.warning(
-                "%s ranges come from only %d embeddings; calibration_embeddings of at least %d make them steadier",
-                precision,
-                len(rows),
-                FEW,
-            )
+            remedy = f"calibration_embeddings of at least {FEW} make them steadier"
+            logger.warning("%s ranges come from only %d embeddings; %s", precision, len(rows), remedy)
     return np.stack([rows.min(axis=0), rows.max(axis=0)])

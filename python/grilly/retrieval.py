@@ -13,7 +13,7 @@ from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_int, positive
 from grilly.similarity import cos_sim, floats, unit
 from grilly.sparse import SparseRows, is_sparse
-from grilly.tensors import as_array, holds_tensors
+from grilly.tensors import as_array, holds_tensors, need_columns
 
 __all__ = ["Score", "chunks", "information_retrieval", "largest", "matrix", "products", "rows_of", "semantic_search"]
 
@@ -135,8 +135,7 @@ def chunks(rows: Any, size: int) -> Iterator[tuple[int, Any]]:
 
 def products(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """`a @ b.T` for rows of equal width."""
-    if b.ndim != 2 or a.shape[1] != b.shape[1]:
-        raise InvalidArgumentError(f"embeddings have shapes {a.shape} and {b.shape}, expected (N, D), (M, D)")
+    need_columns(a, b)
     return np.asarray(a @ b.T)
 
 

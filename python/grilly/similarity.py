@@ -14,7 +14,7 @@ import numpy.typing as npt
 from grilly.errors import InvalidArgumentError
 from grilly.sparse import SparseRows
 from grilly.sparse_blocks import by_products, in_blocks, row_with_row
-from grilly.tensors import takes_tensors
+from grilly.tensors import need_columns, takes_tensors
 
 __all__ = [
     "SIMILARITIES",
@@ -166,8 +166,7 @@ def floats(values: npt.ArrayLike) -> Array:
 def matrices(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:
     """Both as matrices of the same width."""
     first, second = np.atleast_2d(floats(a)), np.atleast_2d(floats(b))
-    if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
-        raise InvalidArgumentError(f"embeddings have shapes {first.shape} and {second.shape}, expected (N, D), (M, D)")
+    need_columns(first, second)
     return first, second
 
 

@@ -7,10 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from grilly.errors import InvalidArgumentError
 from grilly.sparse import SparseRows, is_sparse
 from grilly.sparse_products import row_products
-from grilly.tensors import as_array, holds_tensors
+from grilly.tensors import as_array, holds_tensors, need_columns
 
 __all__ = ["by_products", "in_blocks", "row_with_row"]
 
@@ -53,10 +52,7 @@ def by_products(prepared: Callable[[Any], Any]) -> Callable[[Function], Function
     @where_sparse
     def product(_: Any, a: Any, b: Any) -> Any:
         first, second = (prepared(stored(rows)) for rows in (a, b))
-        if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
-            raise InvalidArgumentError(
-                f"embeddings have shapes {first.shape} and {second.shape}, expected (N, D), (M, D)"
-            )
+        need_columns(first, second)
         return like(row_products(first, second), a, b)
 
     return product

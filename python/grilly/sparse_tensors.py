@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import UnsupportedError
-from grilly.inputs import Place, check_dtype, device_name, is_dtype
+from grilly.inputs import Place, check_dtype, device_and_dtype, device_name
 
 if TYPE_CHECKING:
     from grilly.sparse import SparseRows
@@ -49,14 +49,7 @@ class Numbers(np.ndarray[Any, np.dtype[Any]]):
         """
         return self
 
-    def detach(self) -> Numbers:
-        """The array itself.
-
-        Example:
-            >>> np.array([1, 2]).view(Numbers).detach().tolist()
-            [1, 2]
-        """
-        return self
+    detach = cpu
 
     def numpy(self) -> npt.NDArray[Any]:
         """The same numbers as a plain array.
@@ -94,15 +87,6 @@ class TensorNames:
 
         Example:
             >>> rows.coalesce() is rows
-            True
-        """
-        return self
-
-    def to_sparse(self: Self) -> Self:
-        """The rows themselves.
-
-        Example:
-            >>> rows.to_sparse() is rows
             True
         """
         return self
@@ -226,19 +210,12 @@ class TensorNames:
         """The rows themselves.
 
         Example:
-            >>> rows.cpu() is rows
+            >>> rows.cpu() is rows.detach() is rows.to_sparse() is rows
             True
         """
         return self
 
-    def detach(self: Self) -> Self:
-        """The rows themselves.
-
-        Example:
-            >>> rows.detach() is rows
-            True
-        """
-        return self
+    detach = to_sparse = cpu
 
     def to(self, *arguments: Any, device: Any = None, dtype: Any = None, **more: Any) -> SparseRows:
         """Rows in another element type; the device can only be the CPU.
@@ -250,13 +227,7 @@ class TensorNames:
             >>> rows.to("cpu").to(np.float16).dtype.name
             'float16'
         """
-        for argument in arguments:
-            if isinstance(argument, bool):
-                continue
-            if is_dtype(argument):
-                dtype = argument
-            else:
-                device = argument
+        device, dtype = device_and_dtype(arguments, device, dtype)
         if device is not None and not isinstance(device, Place) and device_name(device) != "cpu":
             raise UnsupportedError(f"rows are on the CPU, not on {device!r}; to_torch().to({device!r}) moves a tensor")
         if dtype is None:
@@ -277,7 +248,5 @@ class TensorNames:
         return self  # type: ignore[return-value]
 
     def __getattr__(self, name: str) -> Any:
-        remedy = (
-            "" if name.startswith("_") else "; to_torch() gives a tensor, tocsr() SciPy's matrix, toarray() an array"
-        )
-        raise AttributeError(f"SparseRows has no attribute {name!r}{remedy}")
+        others = "; to_torch() gives a tensor, tocsr() SciPy's matrix, toarray() an array"
+        raise AttributeError(f"SparseRows has no attribute {name!r}{'' if name.startswith('_') else others}")

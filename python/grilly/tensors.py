@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from grilly.errors import InvalidArgumentError
+
 __all__ = ["as_array", "holds_tensors", "normalize_rows", "stored", "takes_tensors", "to_tensor", "token_features"]
 
 
@@ -43,6 +45,12 @@ def as_array(values: Any) -> Any:
     tensor = values.detach().cpu()
     tensor = tensor if str(tensor.layout) == "torch.strided" else tensor.to_dense()
     return (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
+
+
+def need_columns(a: Any, b: Any) -> None:
+    """Rejects embeddings that are not matrices with the same number of columns."""
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        raise InvalidArgumentError(f"embeddings have shapes {a.shape} and {b.shape}, expected (N, D), (M, D)")
 
 
 def takes_tensors(function: Function) -> Function:

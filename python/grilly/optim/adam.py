@@ -66,23 +66,16 @@ class Adam(Optimizer):
             >>> state["step"], sorted(state)
             (1, ['exp_avg', 'exp_avg_sq', 'step'])
         """
-        step, decay = state.get("step", 0) + 1, group["weight_decay"]
+        step = state.get("step", 0) + 1
         # Of the decays as the kernel has them, so that the weights of all gradients sum to 1.
         beta1, beta2 = (float(np.float32(beta)) for beta in group["betas"])
         zeros = np.zeros(p.shape, np.float32)
         names = ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"]
         m, v, most = (state.get(name, zeros) for name in names)
-        new, *moments = adam_step(
-            p,
-            gradient,
-            (m, v, most if group.get("amsgrad") else None),
-            (beta1, beta2),
-            learning_rate=group["lr"],
-            epsilon=group["eps"],
-            beta1_t=beta1**step,
-            beta2_t=beta2**step,
-            **{"decoupled" if self.decoupled else "coupled": decay},
-        )
+        given = m, v, most if group.get("amsgrad") else None
+        decay = {"decoupled" if self.decoupled else "coupled": group["weight_decay"]}
+        rates = {"learning_rate": group["lr"], "epsilon": group["eps"], "beta1_t": beta1**step, "beta2_t": beta2**step}
+        new, *moments = adam_step(p, gradient, given, (beta1, beta2), **rates, **decay)
         kept = {name: moment for name, moment in zip(names, moments, strict=True) if moment is not None}
         return new, {"step": step, **kept}
 

@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.inputs import DTYPES, check_dtype, device_name, is_dtype
+from grilly.inputs import DTYPES, check_dtype, device_and_dtype, device_name
 from grilly.sentence_transformer.loaded import Loaded
 
 __all__ = ["Moving"]
@@ -47,15 +47,7 @@ class Moving(Loaded):
             raise InvalidArgumentError(f"to() does not know the keyword {min(unknown)!r}")
         if len(arguments) > 3:
             raise InvalidTypeError(f"to() takes a device and an element type, not {len(arguments)} arguments")
-        for argument in arguments[:2]:
-            if argument is None or isinstance(argument, bool):
-                continue
-            if is_dtype(argument):
-                dtype = argument
-            elif hasattr(argument, "dtype") and hasattr(argument, "device"):
-                device, dtype = argument.device, argument.dtype
-            else:
-                device = argument
+        device, dtype = device_and_dtype(arguments[:2], device, dtype)
         self._reload(None if device is None else device_name(device), None if dtype is None else concrete(dtype))
         return self
 
