@@ -246,8 +246,7 @@ class CrossEncoder(Scoring, Moving):
             {"corpus_id": place, "score": score} | ({"text": given[place]} if return_documents else {})
             for place, score in enumerate(scores.tolist())
         ]
-        found.sort(key=lambda row: row["score"], reverse=True)
-        return found[:most]
+        return sorted(found, key=lambda row: row["score"], reverse=True)[:most]
 
 
 refuse(CrossEncoder)

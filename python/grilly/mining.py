@@ -98,10 +98,9 @@ def paraphrase_mining_embeddings(
     heap: list[tuple[float, int, int]] = []  # the lowest score on top
     held: set[tuple[int, int]] = set()
     least = float("-inf")
+    size = positive(corpus_chunk_size, "corpus_chunk_size")
     for first, part in chunks(rows, positive(query_chunk_size, "query_chunk_size")):
-        values, places = nearest(
-            part, rows, positive(corpus_chunk_size, "corpus_chunk_size"), top_k + 1, score_function
-        )
+        values, places = nearest(part, rows, size, top_k + 1, score_function)
         for i, (scores, others) in enumerate(zip(values.tolist(), places.tolist(), strict=True), start=first):
             partners = [(j, score) for j, score in zip(others, scores, strict=True) if i != j]
             for j, score in partners[:top_k]:

@@ -1,7 +1,7 @@
 """Kernel times on a Vulkan device."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from grilly import _core
@@ -106,7 +106,5 @@ def profile() -> Iterator[Profile]:
 
 def _synchronize() -> None:
     """Waits for array calls in flight: their times are recorded on completion."""
-    try:
+    with suppress(DeviceError):
         _core.engine("vulkan").synchronize()
-    except DeviceError:
-        pass

@@ -67,9 +67,8 @@ def semantic_search(
         for first, part in chunks(queries, positive(query_chunk_size, "query_chunk_size")):
             scores = products(unit(floats(as_array(part))), chunk) if own else matrix(score_function(part, chunk))
             values, places = largest(scores, top_k)
-            for query, (row, ids) in enumerate(
-                zip(values.tolist(), (places + start).tolist(), strict=True), start=first
-            ):
+            pairs = zip(values.tolist(), (places + start).tolist(), strict=True)
+            for query, (row, ids) in enumerate(pairs, start=first):
                 best = heapq.merge(found[query], zip(row, ids, strict=True), key=lambda pair: pair[0], reverse=True)
                 found[query] = list(islice(best, top_k))
     return [[{"corpus_id": place, "score": score} for score, place in best] for best in found]

@@ -129,19 +129,13 @@ def evaluate(operation: str, body: Callable[..., Found], *operands: Prepared | N
     if device is not None:
         return _run(device, body, operands, alike, wrap)
     try:
-        return _run(_core.engine("vulkan"), body, operands, alike, _core.Array.numpy)
+        device = _core.engine("vulkan")
+        return _run(device, body, operands, alike, _core.Array.numpy)
     except DeviceError as error:
-        if fallbacks.strict() or _on_cpu():
+        if fallbacks.strict() or (device is not None and device.backend == "cpu"):
             raise
         fallbacks.note(operation, error)
     return _run(_core.engine("cpu"), body, operands, alike, _core.Array.numpy)
-
-
-def _on_cpu() -> bool:
-    try:
-        return _core.engine("vulkan").backend == "cpu"
-    except DeviceError:
-        return False
 
 
 def _run(

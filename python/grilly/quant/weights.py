@@ -12,7 +12,7 @@ from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import number, one_of, whole
 from grilly.functional.dispatch import Operand, Result
 from grilly.operands import host_array
-from grilly.quant.rows import dequantize, integers, quantize
+from grilly.quant.rows import PER_BYTE, dequantize, integers, quantize
 
 __all__ = [
     "binarize_weights",
@@ -196,7 +196,9 @@ def pack(values: npt.ArrayLike, format: str, scale: float | None = None) -> npt.
     factor = None if scale is None else number("pack", "scale", scale)
     rows, columns = host.shape
     packed = _core.pack_weights(format, rows, columns, small.reshape(-1), factor)
-    return packed.reshape(_packed_shape(format, rows, columns))
+    if format in PER_BYTE:
+        return packed.reshape(rows, -(-columns // PER_BYTE[format]))
+    return packed.reshape(rows // 4, columns) if format == "huggingface" else packed
 
 
 def unpack(packed: npt.ArrayLike, shape: tuple[int, int], format: str) -> npt.NDArray[np.int8]:
@@ -258,12 +260,3 @@ def _unpacked(
     host: Any = integers(name, "packed", host_array(packed, "packed"), "uint8")
     values, scale = _core.unpack_weights(format, rows, columns, host.reshape(-1))
     return values.reshape(rows, columns), scale
-
-
-def _packed_shape(format: str, rows: int, columns: int) -> tuple[int, ...]:
-    shapes = {
-        "binary": (rows, -(-columns // 8)),
-        "ternary": (rows, -(-columns // 4)),
-        "huggingface": (rows // 4, columns),
-    }
-    return shapes.get(format, (-1,))

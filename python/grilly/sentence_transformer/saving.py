@@ -166,9 +166,8 @@ class Saving(ModuleSequence):
         folders = list(dict.fromkeys(["", *(path for path, _ in modules)]))
         folders += [os.path.join(path, TEMPLATES) for path in folders if (self._folder / path / TEMPLATES).is_dir()]
         made = [file for folder in folders for file in copy(self._folder, folder, place, target)]
-        changed: dict[str, Any] = {
-            "modules.json": rows, "config_sentence_transformers.json": self._model_settings(),
-        }  # fmt: skip
+        changed: dict[str, Any] = {"modules.json": rows}
+        changed["config_sentence_transformers.json"] = self._model_settings()
         # Routes have limits and types of their own until one is set for all.
         routed = any(kind in ROUTERS for _, kind in modules)
         limit = not routed or self._held.limit is not None
