@@ -1,9 +1,9 @@
 // Rows, blocks of others and results of attention-backward-matrix in shared memory.
+#include "attention/attention-quads.glsl"
 
 const uint TILE = 64u;
 const uint OTHERS = 32u;
 const float LOG2_E = 1.44269504;
-#define NONE uintBitsToFloat(0xff800000u)
 // Eights of a head, and of a row in shared memory, plus one so that rows start at different banks.
 const uint EIGHTS = HEAD_DIM / 8u;
 const uint STRIDE = EIGHTS + 1u;
@@ -62,15 +62,6 @@ void load_own() {
         coopMatLoad(own_first[i], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         coopMatLoad(own_second[i], tile, at + TILE * STRIDE, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
     }
-}
-
-// Eight elements with zeros for NaN and infinities.
-uvec4 finite(uvec4 eight) {
-    [[unroll]] for (uint i = 0u; i < 4u; i++) {
-        eight[i] &= (eight[i] & EXPONENT) == EXPONENT ? 0xffff0000u : 0xffffffffu;
-        eight[i] &= (eight[i] & EXPONENT << 16) == EXPONENT << 16 ? 0xffffu : 0xffffffffu;
-    }
-    return eight;
 }
 
 // Loads a block of `count` others; zeros after them, and instead of NaN and infinities, of which `faults` reminds: 0 times a

@@ -18,17 +18,8 @@
 //# [builds]
 //# attention-backward-matrix-keys = { define = "KEYS" }
 #include "stored.glsl"
-#if STORED == BFLOAT16
-#extension GL_EXT_bfloat16 : require
-#define ELEMENT bfloat16_t
-const uint EXPONENT = 0x7f80u;
-#else
-const uint EXPONENT = 0x7c00u;
-#endif
 #include "matrix/cooperative-matrix.glsl"
-#extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_KHR_shader_subgroup_vote : require
-#include "matrix/matrix-quads.glsl"
+#include "attention/attention-halves.glsl"
 #include "attention/attention-backward-places.glsl"
 
 layout(local_size_x = 128) in;
@@ -74,8 +65,8 @@ void add_text(Place text, uint row, uint to) {
     }
 }
 #else
-// Of the lane's two rows: d, the largest score so far, and what the lane has of the sum of the weights.
-float d[2], largest[2], total[2];
+// Of the lane's two rows: d.
+float d[2];
 
 // The same for dq, times the sum of a query's weights, over the keys of the text.
 void add_text(Place text, uint row, uint to) {
@@ -112,11 +103,7 @@ void add_text(Place text, uint row, uint to) {
             total[h] *= shrink[h];
         }
         if (subgroupAny(shrink[0] != 1.0 || shrink[1] != 1.0)) {
-            [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-                [[unroll]] for (uint e = 0u; e < 8u; e++) {
-                    first_result[i][e] *= shrink[e / 4u];
-                }
-            }
+            SCALE_ROWS(first_result, shrink)
         }
         LEFT slope[WIDE];
         [[unroll]] for (uint n = 0u; n < WIDE; n++) {
@@ -193,11 +180,7 @@ void main() {
         // The weights of a row without keys have a sum of zero.
         total[h] = total[h] == 0.0 ? 0.0 : push.scale / total[h];
     }
-    [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-        [[unroll]] for (uint e = 0u; e < 8u; e++) {
-            first_result[i][e] *= total[e / 4u];
-        }
-    }
+    SCALE_ROWS(first_result, total)
     store_dq();
 #endif
 }

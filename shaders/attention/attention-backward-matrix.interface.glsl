@@ -18,20 +18,6 @@ layout(std430, binding = 3) buffer QueryRows { uint query_rows[]; };
 layout(std430, binding = 5) writeonly buffer DQ { uvec2 dq[]; };
 #endif
 
-layout(push_constant) uniform Push {
-    uint heads;
-    // Query heads per key-value head.
-    uint group;
-    // In elements.
-    uint q_stride;
-    uint q_column;
-    uint k_stride;
-    uint k_column;
-    uint v_stride;
-    uint v_column;
-    float scale;
-} push;
-
 #include "attention/attention-backward-heads.glsl"
 
 #ifdef KEYS
@@ -41,17 +27,13 @@ PLACE_OF(row_place, query_rows, query_fields())
 #endif
 
 // Eight columns of the head of a row.
-uvec4 of_q(uint row, uint eighth) {
-    return q[(row * push.q_stride + q_column) / 8u + eighth];
-}
-
-uvec4 of_k(uint row, uint eighth) {
-    return k[(row * push.k_stride + k_column) / 8u + eighth];
-}
-
-uvec4 of_v(uint row, uint eighth) {
-    return v[(row * push.v_stride + v_column) / 8u + eighth];
-}
+#define OF_HEAD(NAME)                                                                                                  \
+    uvec4 of_##NAME(uint row, uint eighth) {                                                                           \
+        return NAME[(row * push.NAME##_stride + NAME##_column) / 8u + eighth];                                         \
+    }
+OF_HEAD(q)
+OF_HEAD(k)
+OF_HEAD(v)
 
 uvec4 of_g(uint row, uint eighth) {
     return g[(row * push.heads + head) * (HEAD_DIM / 8u) + eighth];

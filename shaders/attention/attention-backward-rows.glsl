@@ -9,6 +9,7 @@
 //# [builds]
 //# attention-backward-key-rows = { define = "KEYS", stored = ["float32"] }
 #include "attention/attention-backward-places.glsl"
+#include "attention/attention-texts.glsl"
 #include "counts.glsl"
 #include "stored.glsl"
 
@@ -58,17 +59,9 @@ void main() {
         return;
     }
     // The last text that starts at or before the key; rows after all texts belong to none, and meet nothing.
-    uint text = 0u;
-    uint high = counts.texts / push.shared_by;
-    bool some = high > 0u && row < kv_offsets[high];
-    while (high - text > 1u && high > 0u) {
-        uint middle = (text + high) / 2u;
-        if (kv_offsets[middle] <= row) {
-            text = middle;
-        } else {
-            high = middle;
-        }
-    }
+    uint texts = counts.texts / push.shared_by;
+    bool some = texts > 0u && row < kv_offsets[texts];
+    LAST_TEXT(text, texts, kv_offsets[middle] <= row)
     Place place = Place(row, row + 1u, 0u, 0u, 0u, rows);
     if (some) {
         place.begin = kv_offsets[text];
@@ -104,16 +97,7 @@ void main() {
         return;
     }
     // The last text that starts at or before the query.
-    uint text = 0u;
-    uint high = counts.texts;
-    while (high - text > 1u) {
-        uint middle = (text + high) / 2u;
-        if (q_offsets[middle] <= row) {
-            text = middle;
-        } else {
-            high = middle;
-        }
-    }
+    LAST_TEXT(text, counts.texts, q_offsets[middle] <= row)
     uint keys = text / push.shared_by;
     set_place(row, Place(q_offsets[text], q_offsets[text + 1u], kv_offsets[keys], kv_offsets[keys + 1u], text, rows));
 }

@@ -54,30 +54,7 @@ OUTPUT(7, dq, QUAD)
 #endif
 #endif
 
-layout(push_constant) uniform Push {
-    uint heads;
-    // Query heads per key-value head.
-    uint group;
-    uint q_stride;
-    uint q_column;
-    uint k_stride;
-    uint k_column;
-    uint v_stride;
-    uint v_column;
-    float scale;
-    // 0 for none, as of a window.
-    float soft_cap;
-    uint causal;
-    uint window;
-    uint global_tokens;
-    uint align_end;
-    // As in attention-push.glsl.
-    uint reach;
-    // 0 where there are no biases.
-    uint bias_rows;
-    // Whether the result has columns of no head.
-    uint others;
-} push;
+#define MASKS_AND_BIASES
 #define CAUSAL (push.causal != 0u)
 #define WINDOW (push.window != 0u)
 
@@ -91,23 +68,20 @@ PLACE_OF(row_place, query_places, PLACES)
 #endif
 
 // Four columns of the head of a row; zeros where `there` is false.
-vec4 of_q(bool there, uint row, uint column) {
-    return load_q(there, row * push.q_stride + q_column + column, column);
-}
-
-vec4 of_k(bool there, uint row, uint column) {
-    return load_k(there, row * push.k_stride + k_column + column, column);
-}
+#define OF_HEAD(NAME)                                                                                                  \
+    vec4 of_##NAME(bool there, uint row, uint column) {                                                                \
+        return load_##NAME(there, row * push.NAME##_stride + NAME##_column + column, column);                          \
+    }
+OF_HEAD(q)
+OF_HEAD(k)
+#ifndef VALUES
+OF_HEAD(v)
+#endif
 
 vec4 of_g(bool there, uint row, uint column) {
     return load_g(there, (row * push.heads + head) * HEAD_DIM + column, column);
 }
 
-#ifndef VALUES
-vec4 of_v(bool there, uint row, uint column) {
-    return load_v(there, row * push.v_stride + v_column + column, column);
-}
-#endif
 #define DROPOUT_KEY 4
 #include "attention/attention-dropout.glsl"
 #include "attention/attention-sight.glsl"

@@ -32,30 +32,10 @@
 //# when = ["k % 16", "k >= 16", "k <= 256"]
 //# defines = { ROWS_IN_QUADS = "1" }
 #include "stored.glsl"
-#if STORED == BFLOAT16
-#extension GL_EXT_bfloat16 : require
-#define ELEMENT bfloat16_t
-const uint EXPONENT = 0x7f80u;
-#else
-const uint EXPONENT = 0x7c00u;
-#endif
 #include "matrix/cooperative-matrix.glsl"
-#extension GL_KHR_shader_subgroup_arithmetic : require
-#extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_KHR_shader_subgroup_vote : require
-#include "counts.glsl"
-#include "numbers.glsl"
+#include "attention/attention-halves.glsl"
+#include "attention/attention-tile.glsl"
 
-layout(local_size_x_id = 3) in;
-layout(constant_id = 0) const uint HEAD_DIM = 64;
-layout(constant_id = 1) const uint KEYS = 32;
-layout(constant_id = 2) const uint SUBGROUPS = 4;
-layout(constant_id = 3) const uint INVOCATIONS = 128;
-layout(constant_id = 4) const bool CAUSAL = false;
-layout(constant_id = 5) const bool WINDOW = false;
-layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 7) const float SOFT_CAP = 0.0;
-const bool HIDES = CAUSAL || WINDOW;
 // Whether scores change by more than a factor.
 #define CHANGES (BIAS || SOFT_CAP > 0.0)
 
@@ -65,11 +45,6 @@ layout(std430, binding = 2) readonly buffer K { uvec4 k[]; };
 layout(std430, binding = 3) readonly buffer V { uvec4 v[]; };
 layout(std430, binding = 7) writeonly buffer Y { uvec4 y[]; };
 
-const uint TILE = 16u * SUBGROUPS;
-#include "attention/attention-push.glsl"
-#include "attention/attention-sight.glsl"
-#include "attention/attention-tile.glsl"
-
 const uint LANES = INVOCATIONS / SUBGROUPS;
 // Quads of a head, and of a row in shared memory, plus one so that rows start at different banks.
 const uint QUADS = HEAD_DIM / 8u;
@@ -77,9 +52,6 @@ const uint STRIDE = QUADS + 1u;
 // Quads of a block's keys, or values, and quads that an invocation loads.
 const uint BLOCK = KEYS * QUADS;
 const uint LOADS = (BLOCK + INVOCATIONS - 1u) / INVOCATIONS;
-// Columns of matrices per head, and per block of keys.
-const uint SLICES = HEAD_DIM / 16u;
-const uint WIDE = KEYS / 16u;
 
 // The block's keys, then its values; before the loop the tile's queries, after it its results.
 const uint VALUES = KEYS * STRIDE;
@@ -88,11 +60,8 @@ shared uvec4 tile[(2u * KEYS > TILE ? 2u * KEYS : TILE) * STRIDE];
 // see.
 shared uint tainted;
 
-// The block's scores for the subgroup's 16 rows, their weights, and the rows' results.
-SUM score[WIDE];
+// The weights of the block's scores.
 LEFT weight[WIDE];
-SUM result[SLICES];
-const float LOG2_E = 1.44269504;
 // Powers of two: the scale and log2 e are one factor, unless scores change in between.
 float scale;
 // The row of the biases.
@@ -114,15 +83,6 @@ float changed(float product, uint key, uint row) {
 #include "attention-matrix.rows-shared.glsl"
 #endif
 
-// A quad with its NaN and infinite elements set to zero.
-uvec4 numbers(uvec4 quad) {
-    [[unroll]] for (uint i = 0u; i < 4u; i++) {
-        quad[i] &= (quad[i] & EXPONENT) == EXPONENT ? 0xffff0000u : 0xffffffffu;
-        quad[i] &= (quad[i] & EXPONENT << 16) == EXPONENT << 16 ? 0xffffu : 0xffffffffu;
-    }
-    return quad;
-}
-
 // Loads keys at .. at + KEYS - 1 of the text; zeros past its last key, so that whatever is stored there has no effect.
 void load(uint key_first, uint at, uint count, uint k_column, uint v_column, bool edge) {
     uvec4 keys[LOADS];
@@ -139,7 +99,7 @@ void load(uint key_first, uint at, uint count, uint k_column, uint v_column, boo
         if (quad < BLOCK) {
             uint slot = quad / QUADS * STRIDE + quad % QUADS;
             if (HIDES && edge) {
-                uvec4 clean = numbers(values[i]);
+                uvec4 clean = finite(values[i]);
                 if (clean != values[i]) {
                     tainted = at + 1u;
                 }

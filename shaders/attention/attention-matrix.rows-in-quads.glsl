@@ -1,11 +1,8 @@
 // Softmax of attention-matrix where four neighbouring lanes hold two whole rows of a matrix, so that scores become weights
 // in place.
-#include "matrix/matrix-quads.glsl"
+#include "attention/attention-quads.glsl"
 
-#define NONE uintBitsToFloat(0xff800000u)
-// For the lane's two rows.
-float largest[2];
-float total[2];
+// What the lane's two rows see.
 Sight mine[2];
 
 void begin(uint key_count) {
@@ -51,11 +48,7 @@ void soften(uint at, uint key_count, bool edge) {
         shrink[h] = exp2(fma(largest[h], scale, shift[h]));
     }
     if (subgroupAny(largest[0] != most[0] || largest[1] != most[1])) {
-        [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-            [[unroll]] for (uint e = 0u; e < 8u; e++) {
-                result[i][e] *= shrink[e / 4u];
-            }
-        }
+        SCALE_ROWS(result, shrink)
         [[unroll]] for (uint h = 0u; h < 2u; h++) {
             total[h] *= shrink[h];
             largest[h] = most[h];
@@ -92,11 +85,7 @@ void divide() {
         // The weights of a row without keys have a sum of zero.
         total[h] = total[h] == 0.0 ? 0.0 : 1.0 / total[h];
     }
-    [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-        [[unroll]] for (uint e = 0u; e < 8u; e++) {
-            result[i][e] *= total[e / 4u];
-        }
-    }
+    SCALE_ROWS(result, total)
 }
 
 #if STORED == BFLOAT16

@@ -14,33 +14,14 @@
 //# made_of = { constants = "Blocks" }
 //# variants = [{ needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"], when = ["k % 16", "k >= 16", "k <= 80"] }]
 #include "matrix/cooperative-matrix.glsl"
-#extension GL_KHR_shader_subgroup_arithmetic : require
-#extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_KHR_shader_subgroup_vote : require
-#include "counts.glsl"
-#include "numbers.glsl"
+#include "attention/attention-tile.glsl"
 
-layout(local_size_x_id = 3) in;
-layout(constant_id = 0) const uint HEAD_DIM = 64;
-layout(constant_id = 1) const uint KEYS = 32;
-layout(constant_id = 2) const uint SUBGROUPS = 4;
-layout(constant_id = 3) const uint INVOCATIONS = 128;
-layout(constant_id = 4) const bool CAUSAL = false;
-layout(constant_id = 5) const bool WINDOW = false;
-layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 7) const float SOFT_CAP = 0.0;
-const bool HIDES = CAUSAL || WINDOW;
 
 layout(std430, binding = 1) readonly buffer Q { vec4 q[]; };
 layout(std430, binding = 2) readonly buffer K { vec4 k[]; };
 layout(std430, binding = 3) readonly buffer V { vec4 v[]; };
 layout(std430, binding = 7) writeonly buffer Y { vec2 y[]; };
 
-const uint TILE = 16u * SUBGROUPS;
-#include "attention/attention-push.glsl"
-#include "attention/attention-sight.glsl"
-#include "attention/attention-tile.glsl"
-#include "matrix/matrix-quads.glsl"
 #include "attention-split.blocks.glsl"
 #include "attention-split.rows.glsl"
 

@@ -1,19 +1,12 @@
 // Softmax of attention-split: scores become weights in place, and values are added.
+#include "attention/attention-quads.glsl"
 
-// Columns of matrices per head, pairs of them, and columns per block of keys.
-const uint SLICES = HEAD_DIM / 16u;
+// Pairs of columns of matrices per head.
 const uint PAIRS = (SLICES + 1u) / 2u;
-const uint WIDE = KEYS / 16u;
-const float LOG2_E = 1.44269504;
-#define NONE uintBitsToFloat(0xff800000u)
 
-// The lane's two rows: the largest score so far, the sum of weights, what the rows see, and whether sums must be plain.
-float largest[2];
-float total[2];
+// What the lane's two rows see, and whether their sums must be plain.
 Sight mine[2];
 bool alone[2];
-SUM score[WIDE];
-SUM result[SLICES];
 
 // A product of q and k, scaled, capped, plus the bias of key `key` for row `row` of the subgroup.
 float changed(float product, uint key, uint row) {
@@ -54,11 +47,7 @@ void soften(uint at, bool edge) {
         largest[h] = most[h];
     }
     if (subgroupAny(shrink[0] != 1.0 || shrink[1] != 1.0)) {
-        [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-            [[unroll]] for (uint e = 0u; e < 8u; e++) {
-                result[i][e] *= shrink[e / 4u];
-            }
-        }
+        SCALE_ROWS(result, shrink)
     }
     [[unroll]] for (uint n = 0u; n < WIDE; n++) {
         [[unroll]] for (uint e = 0u; e < 8u; e++) {

@@ -11,6 +11,6 @@ OUTPUT(7, y, QUAD)
 
 // The text of a token: the last nonempty one that starts at or before it.
 uint text_of(uint token) {
-    LAST_TEXT(low, q_offsets[middle] <= token)
+    LAST_TEXT(low, counts.texts, q_offsets[middle] <= token)
     return low;
 }

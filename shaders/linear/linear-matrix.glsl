@@ -23,10 +23,6 @@
 //# layer-norm-linear-matrix = { define = "FOLDED" }
 //# expert-linear-matrix = { define = "EXPERTS" }
 #include "stored.glsl"
-#if STORED == BFLOAT16
-#extension GL_EXT_bfloat16 : require
-#define ELEMENT bfloat16_t
-#endif
 #include "matrix/cooperative-matrix.glsl"
 layout(local_size_x = 256) in;
 layout(constant_id = 3) const uint TILE_M = 64;

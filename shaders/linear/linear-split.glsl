@@ -16,8 +16,6 @@
 //# layer-norm-linear-split = { define = "NORMED" }
 //# expert-linear-split = { define = "EXPERTS" }
 #include "matrix/cooperative-matrix.glsl"
-#extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_KHR_shader_subgroup_vote : require
 #include "product/linear-interface.glsl"
 
 layout(constant_id = 4) const uint TILE_M = 64;

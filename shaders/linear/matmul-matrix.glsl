@@ -12,10 +12,6 @@
 //#     { only = ["bfloat16"], needs = ["coopmat_bf16_f32_16x16x16", "float16"] },
 //# ]
 #include "stored.glsl"
-#if STORED == BFLOAT16
-#extension GL_EXT_bfloat16 : require
-#define ELEMENT bfloat16_t
-#endif
 #include "matrix/cooperative-matrix.glsl"
 #include "product/matmul-push.glsl"
 

@@ -7,8 +7,6 @@
 //# made_of = { constants = "Tile" }
 //# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"], when = ["n >= 32", "k >= 32", "subgroup_size >= 32", "subgroup_size <= 64"] }]
 #include "matrix/cooperative-matrix.glsl"
-#extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_KHR_shader_subgroup_vote : require
 #include "product/matmul-interface.glsl"
 #include "numbers.glsl"
 

@@ -1,5 +1,33 @@
-// What the kernels of attention-backward read of the rows of queries, and the head that a workgroup is at. Included after the
-// push block.
+// The push block of the kernels of attention-backward, what they read of the rows of queries, and the head that a workgroup is
+// at.
+
+layout(push_constant) uniform Push {
+    uint heads;
+    // Query heads per key-value head.
+    uint group;
+    // In elements.
+    uint q_stride;
+    uint q_column;
+    uint k_stride;
+    uint k_column;
+    uint v_stride;
+    uint v_column;
+    float scale;
+#ifdef MASKS_AND_BIASES
+    // 0 for none, as of a window.
+    float soft_cap;
+    uint causal;
+    uint window;
+    uint global_tokens;
+    uint align_end;
+    // As in attention-push.glsl.
+    uint reach;
+    // 0 where there are no biases.
+    uint bias_rows;
+    // Whether the result has columns of no head.
+    uint others;
+#endif
+} push;
 
 // Words per row of query_rows.
 uint query_fields() {

@@ -1,6 +1,8 @@
 // Which rows belong together in packed attention, and the layout of its operands, in elements (in eights in
 // attention-matrix).
 
+#include "attention/attention-texts.glsl"
+
 // First query, and first key, of each text.
 layout(std430, binding = 4) readonly buffer QOffsets { uint q_offsets[]; };
 layout(std430, binding = 5) readonly buffer KvOffsets { uint kv_offsets[]; };
@@ -33,16 +35,3 @@ layout(push_constant) uniform Push {
     // Texts of queries per text of keys: text t uses the keys of text t / shared_by of kv_offsets.
     uint shared_by;
 } push;
-
-// Declares TEXT, the last text for which BEGINS holds: a condition on `middle` that the first texts meet.
-#define LAST_TEXT(TEXT, BEGINS)                                                                                        \
-    uint TEXT = 0u;                                                                                                    \
-    uint high = counts.texts;                                                                                          \
-    while (high - TEXT > 1u) {                                                                                         \
-        uint middle = (TEXT + high) / 2u;                                                                              \
-        if (BEGINS) {                                                                                                  \
-            TEXT = middle;                                                                                             \
-        } else {                                                                                                       \
-            high = middle;                                                                                             \
-        }                                                                                                              \
-    }

@@ -1,5 +1,29 @@
 // The tile of queries of one text that a workgroup on matrix cores has: text i owns the tiles from floor(q_offsets[i] / TILE)
-// + i on; the last tiles of some texts are empty. A subgroup has 16 rows. TILE is a constant of the shader.
+// + i on; the last tiles of some texts are empty. A subgroup has 16 rows. After cooperative-matrix.glsl.
+#include "counts.glsl"
+#include "numbers.glsl"
+
+layout(local_size_x_id = 3) in;
+layout(constant_id = 0) const uint HEAD_DIM = 64;
+layout(constant_id = 1) const uint KEYS = 32;
+layout(constant_id = 2) const uint SUBGROUPS = 4;
+layout(constant_id = 3) const uint INVOCATIONS = 128;
+layout(constant_id = 4) const bool CAUSAL = false;
+layout(constant_id = 5) const bool WINDOW = false;
+layout(constant_id = 6) const bool BIAS = false;
+layout(constant_id = 7) const float SOFT_CAP = 0.0;
+const bool HIDES = CAUSAL || WINDOW;
+const uint TILE = 16u * SUBGROUPS;
+#include "attention/attention-push.glsl"
+#include "attention/attention-sight.glsl"
+
+// Columns of matrices per head, and per block of keys.
+const uint SLICES = HEAD_DIM / 16u;
+const uint WIDE = KEYS / 16u;
+const float LOG2_E = 1.44269504;
+// The block's scores for the subgroup's 16 rows, and the rows' results.
+SUM score[WIDE];
+SUM result[SLICES];
 
 // The tile's text, its queries from the first to before the last of the text, and the text's keys.
 uint text, text_first, first, last, key_first, key_count;
@@ -12,7 +36,7 @@ Sight some, each, own_some, own_each;
 
 // Whether the tile is empty.
 bool set_tile() {
-    LAST_TEXT(low, q_offsets[middle] / TILE + middle <= gl_WorkGroupID.x)
+    LAST_TEXT(low, counts.texts, q_offsets[middle] / TILE + middle <= gl_WorkGroupID.x)
     text = low;
     text_first = q_offsets[low];
     first = text_first + (gl_WorkGroupID.x - (text_first / TILE + low)) * TILE;

@@ -3,11 +3,20 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
 
-// The elements of operands, those of sums, and the terms that two matrices multiply; a shader may define others before.
+// The elements of operands, after stored.glsl those that are stored, those of sums, and the terms that two matrices multiply; a
+// shader may define others before.
 #ifndef ELEMENT
+#if defined(BFLOAT16) && STORED == BFLOAT16
+#extension GL_EXT_bfloat16 : require
+#define ELEMENT bfloat16_t
+#else
 #define ELEMENT float16_t
+#endif
 #endif
 #ifndef SUM_ELEMENT
 #define SUM_ELEMENT float
