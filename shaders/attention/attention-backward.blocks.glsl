@@ -25,17 +25,11 @@ struct Meeting {
     uint text;
 };
 
-// The tile's rows. Weights: rows ty + i, others 4 tx + j. Results: rows tr and tr + 1, quad tc of each chunk.
+// The tile's rows.
 uint first, last;
-uint tx, ty, tc, tr;
-vec4 result[2 * CHUNKS];
-
-void set_lanes() {
-    tx = gl_LocalInvocationIndex % QUADS;
-    ty = gl_LocalInvocationIndex / QUADS * ROWS;
-    tc = gl_LocalInvocationIndex % 8u;
-    tr = gl_LocalInvocationIndex / 8u * 2u;
-}
+#define FIRST_OTHER BLOCK
+#define IS_HIDDEN(WEIGHT) (WEIGHT == HIDDEN)
+#include "attention/attention-products.glsl"
 
 // Declares STAGES: a chunk of ROW of the rows, and one of OTHER of the others, other 4 a + b in row QUADS b + a, so that
 // neighbouring invocations read neighbouring rows.
@@ -75,26 +69,6 @@ STAGE_PAIR(stage_slopes, of_g, of_v)
 STAGE_VALUES(of_k)
 #endif
 
-// Adds the products of the staged chunks.
-void multiply(inout vec4 sum[ROWS]) {
-    [[unroll]] for (uint c = 0u; c < 8u; c++) {
-        vec4 b[4];
-        [[unroll]] for (uint j = 0u; j < 4u; j++) {
-            b[j] = stage[(BLOCK + QUADS * j + tx) * CHUNK_STRIDE + c];
-        }
-        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-            vec4 a = stage[(ty + i) * CHUNK_STRIDE + c];
-            [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                float s = sum[i][j];
-                s = fma(a.x, b[j].x, s);
-                s = fma(a.y, b[j].y, s);
-                s = fma(a.z, b[j].z, s);
-                sum[i][j] = fma(a.w, b[j].w, s);
-            }
-        }
-    }
-}
-
 // Writes the results, times a factor of each row, and zeros to the columns of no head.
 #define STORE(NAME, STRIDE, COLUMN)                                                                                    \
     void store() {                                                                                                     \
@@ -105,16 +79,8 @@ void multiply(inout vec4 sum[ROWS]) {
                 vec4 quad = result[2u * chunk + i] * factor_of(tr + i);                                                \
                 uint column = 32u * chunk + 4u * tc;                                                                   \
                 uint at = row * STRIDE + begin + column;                                                               \
-                if (VECTOR) {                                                                                          \
-                    if (row < last && column < HEAD_DIM) {                                                             \
-                        NAME##_4[at / 4u] = narrow(quad);                                                              \
-                    }                                                                                                  \
-                    continue;                                                                                          \
-                }                                                                                                      \
-                [[unroll]] for (uint j = 0u; j < 4u; j++) {                                                            \
-                    if (row < last && column + j < HEAD_DIM) {                                                         \
-                        NAME[at + j] = quad[j];                                                                        \
-                    }                                                                                                  \
+                if (row < last && column < HEAD_DIM) {                                                                 \
+                    STORE_QUAD(NAME, VECTOR, column, HEAD_DIM)                                                         \
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \

@@ -101,7 +101,7 @@ void add_block(Meeting met, uint others, uint count, bool edge) {
         stage_scores(others, count, chunk);
         barrier();
         if (busy) {
-            multiply(score);
+            ADD_PRODUCTS(score)
         }
     }
 #ifndef VALUES
@@ -110,7 +110,7 @@ void add_block(Meeting met, uint others, uint count, bool edge) {
         stage_slopes(others, count, chunk);
         barrier();
         if (busy) {
-            multiply(slope);
+            ADD_PRODUCTS(slope)
         }
     }
 #endif
@@ -125,29 +125,7 @@ void add_block(Meeting met, uint others, uint count, bool edge) {
         stage_values(others, count, chunk);
         barrier();
         if (own_0 || own_1) {
-            vec4 r_0 = result[2u * chunk] * shrink_of(tr);
-            vec4 r_1 = result[2u * chunk + 1u] * shrink_of(tr + 1u);
-            for (uint j = 0u; 4u * j < count; j++) {
-                vec4 w_0 = stage[tr * WEIGHT_STRIDE + j];
-                vec4 w_1 = stage[(tr + 1u) * WEIGHT_STRIDE + j];
-                if (edge) {
-                    // 0 times a hidden NaN is not 0.
-                    [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                        vec4 value = values[(4u * j + i) * 8u + tc];
-                        r_0 = mix(fma(vec4(w_0[i]), value, r_0), r_0, bvec4(w_0[i] == HIDDEN));
-                        r_1 = mix(fma(vec4(w_1[i]), value, r_1), r_1, bvec4(w_1[i] == HIDDEN));
-                    }
-                    continue;
-                }
-                [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                    vec4 value = values[(4u * j + i) * 8u + tc];
-                    r_0 = fma(vec4(w_0[i]), value, r_0);
-                    r_1 = fma(vec4(w_1[i]), value, r_1);
-                }
-            }
-            // A row of another text keeps its results.
-            result[2u * chunk] = mix(result[2u * chunk], r_0, bvec4(own_0));
-            result[2u * chunk + 1u] = mix(result[2u * chunk + 1u], r_1, bvec4(own_1));
+            add_values(chunk, count, own_0, own_1, shrink_of(tr), shrink_of(tr + 1u), edge);
         }
     }
 }
@@ -181,10 +159,7 @@ void main() {
     uint end = min(row_0 + BLOCK, row_place(row_0).rows);
     first = row_0;
     last = end;
-    set_lanes();
-    [[unroll]] for (uint i = 0u; i < 2u * CHUNKS; i++) {
-        result[i] = vec4(0.0);
-    }
+    begin_results();
 #ifdef BY_KEY
     for (uint number = 0u; number < push.group; number++) {
         set_head(gl_WorkGroupID.y * push.group + number);

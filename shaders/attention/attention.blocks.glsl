@@ -19,6 +19,9 @@ shared vec4 stage[CHUNKS_STAGED > WEIGHTS_STAGED ? CHUNKS_STAGED : WEIGHTS_STAGE
 shared vec4 values[BLOCK_KV * 8];
 shared float partial[BLOCK_Q * 4];
 shared float factor[BLOCK_Q];
+#define FIRST_OTHER BLOCK_Q
+#define IS_HIDDEN(WEIGHT) (WEIGHT < 0.0)
+#include "attention/attention-products.glsl"
 
 // Columns 32 chunk .. 32 chunk + 31 of the queries from `first` on; zeros from `last` on.
 void stage_queries(uint first, uint last, uint q_column, uint chunk) {

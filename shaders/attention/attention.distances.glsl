@@ -9,13 +9,9 @@ layout(constant_id = 11) const uint DISTANCE_COLUMNS = 64;
 const bool BY_QUERY = A_COLUMN != 0xffffffffu;
 const bool BY_KEY = B_COLUMN != 0xffffffffu;
 
-float dot_onto(float sum, vec4 x, vec4 y) {
-    return fma(x.w, y.w, fma(x.z, y.z, fma(x.y, y.y, fma(x.x, y.x, sum))));
-}
-
 // Adds the terms of 32 columns, from column 32 chunk on, of rows ty + i and keys 4 tx + j, which stage_queries and
 // stage_keys loaded; the first key is `distance` after the first row.
-void add_distances(inout vec4 score[ROWS], uint ty, uint tx, int distance, uint chunk) {
+void add_distances(inout vec4 score[ROWS], int distance, uint chunk) {
     const uint APART = ROWS + 3u;
     uint head = gl_WorkGroupID.y / push.group * HEAD_DIM;
     for (uint c = 0u; c < 8u; c++) {
@@ -38,10 +34,10 @@ void add_distances(inout vec4 score[ROWS], uint ty, uint tx, int distance, uint 
                 uint j = d + i - (ROWS - 1u);
                 if (j < 4u) {
                     if (BY_QUERY) {
-                        score[i][j] = dot_onto(score[i][j], query[i], a);
+                        score[i][j] = accumulate(query[i], a, score[i][j]);
                     }
                     if (BY_KEY) {
-                        score[i][j] = dot_onto(score[i][j], key[j], b);
+                        score[i][j] = accumulate(key[j], b, score[i][j]);
                     }
                 }
             }

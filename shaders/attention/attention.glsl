@@ -45,22 +45,14 @@ void main() {
     uint k_column = push.k_column + head / push.group * HEAD_DIM;
     uint v_column = push.v_column + head / push.group * HEAD_DIM;
 
-    // Scores: rows ty + i, keys 4 tx + j. Weights: row invocation / 4, quads of keys quarter + 4 c. Results: rows tr
-    // and tr + 1, quad tc of each chunk. 32 neighbours have the same eight rows everywhere, and are idle while a text
-    // has none of them.
-    uint tx = invocation % QUADS;
-    uint ty = invocation / QUADS * ROWS;
+    // Weights: row invocation / 4, quads of keys quarter + 4 c. 32 neighbours have the same eight rows everywhere, in scores
+    // and results, too, and are idle while a text has none of them.
     uint soft_row = invocation / 4u;
     uint quarter = invocation % 4u;
-    uint tc = invocation % 8u;
-    uint tr = invocation / 8u * 2u;
+    begin_results();
 
     float largest = uintBitsToFloat(0xff800000u);
     float total = 0.0;
-    vec4 result[2 * CHUNKS];
-    [[unroll]] for (uint i = 0u; i < 2u * CHUNKS; i++) {
-        result[i] = vec4(0.0);
-    }
 
     for (uint text = text_of(first); text < counts.texts && q_offsets[text] < last; text++) {
         uint begin = q_offsets[text];
@@ -104,25 +96,10 @@ void main() {
                 stage_keys(block, keys, k_column, chunk);
                 barrier();
                 if (own_scores && 4u * tx < keys) {
-                    [[unroll]] for (uint c = 0u; c < 8u; c++) {
-                        vec4 b[4];
-                        [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                            b[j] = stage[(BLOCK_Q + QUADS * j + tx) * CHUNK_STRIDE + c];
-                        }
-                        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                            vec4 a = stage[(ty + i) * CHUNK_STRIDE + c];
-                            [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                                float s = score[i][j];
-                                s = fma(a.x, b[j].x, s);
-                                s = fma(a.y, b[j].y, s);
-                                s = fma(a.z, b[j].z, s);
-                                score[i][j] = fma(a.w, b[j].w, s);
-                            }
-                        }
-                    }
+                    ADD_PRODUCTS(score)
 #ifdef DISTANCES
                     int row_place = place_of(first + ty - begin, queries, key_count);
-                    add_distances(score, ty, tx, int(at + 4u * tx) - row_place, chunk);
+                    add_distances(score, int(at + 4u * tx) - row_place, chunk);
 #endif
                 }
             }
@@ -199,22 +176,7 @@ void main() {
                 stage_values(block, keys, v_column, chunk);
                 barrier();
                 if (own_0 || own_1) {
-                    vec4 r_0 = result[2u * chunk] * factor[tr];
-                    vec4 r_1 = result[2u * chunk + 1u] * factor[tr + 1u];
-                    for (uint j = 0u; 4u * j < keys; j++) {
-                        vec4 w_0 = stage[tr * WEIGHT_STRIDE + j];
-                        vec4 w_1 = stage[(tr + 1u) * WEIGHT_STRIDE + j];
-                        [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                            vec4 value = values[(4u * j + i) * 8u + tc];
-                            vec4 next_0 = fma(vec4(w_0[i]), value, r_0);
-                            vec4 next_1 = fma(vec4(w_1[i]), value, r_1);
-                            r_0 = HIDES ? mix(next_0, r_0, bvec4(w_0[i] < 0.0)) : next_0;
-                            r_1 = HIDES ? mix(next_1, r_1, bvec4(w_1[i] < 0.0)) : next_1;
-                        }
-                    }
-                    // A row of another text keeps its results: 0 times a NaN of this text is not 0.
-                    result[2u * chunk] = mix(result[2u * chunk], r_0, bvec4(own_0));
-                    result[2u * chunk + 1u] = mix(result[2u * chunk + 1u], r_1, bvec4(own_1));
+                    add_values(chunk, keys, own_0, own_1, factor[tr], factor[tr + 1u], HIDES);
                 }
             }
             float block_sum = (partial[row_slot] + partial[row_slot + 1u]) + (partial[row_slot + 2u] + partial[row_slot + 3u]);
@@ -235,16 +197,8 @@ void main() {
                 vec4 quad = factor[row] == 0.0 ? vec4(0.0) : result[2u * chunk + i] / factor[row];
                 uint column = 32u * chunk + 4u * tc;
                 uint at = (first + row) * push.y_stride + head * HEAD_DIM + column;
-                if (VECTOR) {
-                    if (column < HEAD_DIM) {
-                        y_4[at / 4u] = narrow(quad);
-                    }
-                    continue;
-                }
-                [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                    if (column + j < HEAD_DIM) {
-                        y[at + j] = quad[j];
-                    }
+                if (column < HEAD_DIM) {
+                    STORE_QUAD(y, VECTOR, column, HEAD_DIM)
                 }
             }
         }

@@ -3,6 +3,7 @@
 // Grid: x = ceil(rows / (256 / LANES)) * ceil(quads of a row / LANES), continued along y.
 // Reduction order: i in order, on every device.
 // Assumes: order below tokens, starts at most the length of order; with VECTOR, columns are a multiple of 4.
+#extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "stored.glsl"
 
@@ -43,26 +44,18 @@ void main() {
     }
     uint i = starts[row];
     uint end = min(starts[row + 1u], batch_rows(push.places_of, push.places));
-    precise vec4 sum = vec4(0.0);
+    precise vec4 quad = vec4(0.0);
     // Four loads in flight at once.
     for (; i + 4u <= end; i += 4u) {
         vec4 a = load(i, c), b = load(i + 1u, c), d = load(i + 2u, c), e = load(i + 3u, c);
-        sum = sum + a;
-        sum = sum + b;
-        sum = sum + d;
-        sum = sum + e;
+        quad = quad + a;
+        quad = quad + b;
+        quad = quad + d;
+        quad = quad + e;
     }
     for (; i < end; i++) {
-        sum = sum + load(i, c);
+        quad = quad + load(i, c);
     }
     uint at = row * push.columns + c;
-    if (VECTOR) {
-        y_4[at / 4u] = sum;
-    } else {
-        uint most = push.columns - c;
-        y[at] = sum.x;
-        if (most > 1u) { y[at + 1u] = sum.y; }
-        if (most > 2u) { y[at + 2u] = sum.z; }
-        if (most > 3u) { y[at + 3u] = sum.w; }
-    }
+    STORE_QUAD(y, VECTOR, c, push.columns)
 }

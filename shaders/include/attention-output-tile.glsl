@@ -164,15 +164,8 @@ void main() {
                 uint place = (text * push.q_len + row) * push.heads + head;
 #endif
                 uint at = place * push.head_dim + at_column;
-                if (VECTOR) {
-                    y_4[at / 4u] = result[i];
-                } else {
-                    [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                        if (at_column + j < push.head_dim) {
-                            y[at + j] = result[i][j];
-                        }
-                    }
-                }
+                vec4 quad = result[i];
+                STORE_QUAD(y, VECTOR, at_column, push.head_dim)
             }
         }
         // All reads of the tiles finish before the next columns' tiles are written.

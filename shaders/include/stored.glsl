@@ -41,6 +41,19 @@
         quad = mix(quad, vec4(0.0), greaterThan(uvec4(0u, 1u, 2u, 3u), uvec4(most)));                                  \
     }
 
+// Writes `quad` to elements at .. at + 3 of NAME, side by side from a multiple of four if ALIGNED; else those from COLUMN to
+// before END, of which the first is there.
+#define STORE_QUAD(NAME, ALIGNED, COLUMN, END)                                                                         \
+    if (ALIGNED) {                                                                                                     \
+        NAME##_4[at / 4u] = narrow(quad);                                                                              \
+    } else {                                                                                                           \
+        [[unroll]] for (uint j = 0u; j < 4u; j++) {                                                                    \
+            if (COLUMN + j < END) {                                                                                    \
+                NAME[at + j] = quad[j];                                                                                \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
 // Four stored elements, converted to float32.
 vec4 wide(vec4 quad) {
     return quad;

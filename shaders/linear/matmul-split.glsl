@@ -68,17 +68,11 @@ void product(uint batch) {
         put(part);
         for (uint i = me; i < OUT_ROWS * OUT_QUADS; i += 256u) {
             uint row = part * OUT_ROWS + i / OUT_QUADS;
-            uint quad = i % OUT_QUADS;
-            if (first_row + row < push.m && first_column + 4u * quad < push.n) {
-                vec4 sums = push.scale * taken(part, row, quad);
-                uint at = y_base + (first_row + row) * push.y_row + first_column + 4u * quad;
-                if (push.n % 4u == 0u) {
-                    y_4[at / 4u] = sums;
-                    continue;
-                }
-                for (uint j = 0u; j < min(4u, push.n - first_column - 4u * quad); j++) {
-                    y[at + j] = sums[j];
-                }
+            uint column = first_column + i % OUT_QUADS * 4u;
+            if (first_row + row < push.m && column < push.n) {
+                vec4 quad = push.scale * taken(part, row, i % OUT_QUADS);
+                uint at = y_base + (first_row + row) * push.y_row + column;
+                STORE_QUAD(y, push.n % 4u == 0u, column, push.n)
             }
         }
     }

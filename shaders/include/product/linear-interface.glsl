@@ -6,6 +6,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "elementwise/activate.glsl"
+#include "numbers/terms.glsl"
 #include "stored.glsl"
 #if !defined(GATED) && !defined(FOLDED)
 #define BIASED
@@ -153,35 +154,22 @@ vec4 normed(vec4 quad, vec2 centring, vec4 scale, vec4 shift) {
 }
 #endif
 
-// Four steps of a sum, in order of k.
-float accumulate(vec4 a, vec4 b, float sum) {
-    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
-}
-
 #ifdef GATED
 // The row's gates, whose columns are finished immediately before those of up.
 vec4 gate;
 
-void finish(uint row, uint n, vec4 sum) {
+void finish(uint row, uint n, vec4 quad) {
     if (!is_up(n)) {
-        gate = sum;
+        gate = quad;
         return;
     }
     uint own = weight_row(n);
     uint at = row * push.y_columns + push.column + own;
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
-        sum[i] *= activate(ACTIVATION, gate[i]);
+        quad[i] *= activate(ACTIVATION, gate[i]);
     }
-    if (VECTOR_Y) {
-        if (own < push.width) {
-            y_4[at / 4u] = narrow(sum);
-        }
-        return;
-    }
-    [[unroll]] for (uint i = 0u; i < 4u; i++) {
-        if (own + i < push.width) {
-            y[at + i] = sum[i];
-        }
+    if (own < push.width) {
+        STORE_QUAD(y, VECTOR_Y, own, push.width)
     }
 }
 #else

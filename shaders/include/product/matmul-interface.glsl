@@ -1,16 +1,12 @@
 // Shared by the builds of `matmul`: their interface, and loads of either operand.
 #extension GL_EXT_control_flow_attributes : require
+#include "numbers/terms.glsl"
 #include "stored.glsl"
-
 #include "product/matmul-push.glsl"
 
 INPUT(0, a, vec4)
 INPUT(1, b, vec4)
 OUTPUT(2, y, vec4)
-
-float accumulate(vec4 a, vec4 b, float sum) {
-    return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
-}
 
 // Row `row` of a matrix that starts at `base`, terms k .. k + 3; zeros past the last row of `rows` and the last term.
 #define LOAD(LOADS, NAME, MODE, LINE, TERM)                                                                            \
