@@ -50,14 +50,10 @@ layout(constant_id = 3) const uint SUBGROUPS = 8;
 // Whether TILE_K divides k: then no bounds checks are needed.
 layout(constant_id = 4) const bool WHOLE = false;
 
-const uint GROUP = 8u;
-#include "matrix/subgroup-tiles.glsl"
-// Quads of a row in shared memory, plus one so that rows start at different banks.
-const uint QUADS = TILE_K / 16u;
-const uint STRIDE = QUADS + 1u;
-const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
-#ifdef SCALED
 #define OUT_N TILE_N
+#include "matrix/subgroup-tiles.glsl"
+const uint QUADS = TILE_K / 16u;
+#ifdef SCALED
 const uint OUT_WIDTH = WIDTH;
 const uint OUT_COLUMNS = COLUMNS;
 #include "matrix/result-tiles.glsl"
@@ -66,25 +62,8 @@ const uint OUT_COLUMNS = COLUMNS;
 const uint OUT_STRIDE = 2u * 4u + 1u;
 const uint RESULT = TILE_M * OUT_STRIDE;
 #endif
-// Quads that an invocation loads per step, and the rows between them.
-const uint Q_LOADS = (TILE_M * QUADS + 255u) / 256u;
-const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
-const uint STEP = 256u / QUADS;
-
-layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint n;
-    uint k;
-} push;
-
-// The tiles of q and of the weight; in the end, results.
-shared uvec4 tile[OPERANDS > RESULT ? OPERANDS : RESULT];
-// Start indices of this invocation's quads, and the quads of the next step, which stay here while a step is multiplied.
-uint q_at[Q_LOADS];
-uint w_at[W_LOADS];
-uvec4 q_next[Q_LOADS];
-uvec4 w_next[W_LOADS];
+#include "matrix/row-tiles.glsl"
+#include "product/product-push.glsl"
 #ifdef SCALED
 // Sums of the weight's columns: of this invocation's quads of the steps before `summed`, and of all.
 int w_sum[W_LOADS];
@@ -115,8 +94,8 @@ bool inside(uint step) {
 
 void fetch(uint step) {
     bool there = inside(step);
-    [[unroll]] for (uint i = 0u; i < Q_LOADS; i++) {
-        q_next[i] = there ? q[q_at[i] + step * QUADS] : uvec4(0u);
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        x_next[i] = there ? q[x_at[i] + step * QUADS] : uvec4(0u);
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
         // Past the end q is 0, and the weight does not matter.
@@ -125,26 +104,17 @@ void fetch(uint step) {
 }
 
 void store(uint step) {
-    uint row = gl_LocalInvocationIndex / QUADS;
-    uint at = row * STRIDE + gl_LocalInvocationIndex % QUADS;
-    [[unroll]] for (uint i = 0u; i < Q_LOADS; i++) {
-        if (TILE_M % STEP == 0u || row + i * STEP < TILE_M) {
-            tile[at + i * STEP * STRIDE] = q_next[i];
-        }
-    }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        if (TILE_N % STEP == 0u || row + i * STEP < TILE_N) {
-            uvec4 quad = unpacked(w_next[i]);
-            tile[at + (TILE_M + i * STEP) * STRIDE] = quad;
+        w_next[i] = unpacked(w_next[i]);
 #ifdef SCALED
-            if (PAIRS && step == summed && inside(step)) {
-                [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                    w_sum[i] += sum_of_bytes(quad[j]);
-                }
+        if (PAIRS && step == summed && inside(step)) {
+            [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                w_sum[i] += sum_of_bytes(w_next[i][j]);
             }
-#endif
         }
+#endif
     }
+    store_tiles();
 #ifdef SCALED
     // The last step is stored twice.
     summed = step + 1u;
@@ -152,24 +122,15 @@ void store(uint step) {
 }
 
 void main() {
-    uint rows = batch_rows(push.rows_of, push.rows);
-    uint row_tiles = (rows + TILE_M - 1u) / TILE_M;
-    uint first_tile = gl_WorkGroupID.y * GROUP;
-    uint height = min(GROUP, row_tiles - min(first_tile, row_tiles));
-    // The last group may have fewer tiles.
-    if (gl_WorkGroupID.x >= height * ((push.n + TILE_N - 1u) / TILE_N)) {
-        return;
-    }
-    uint first_row = (first_tile + gl_WorkGroupID.x % height) * TILE_M;
-    uint first_column = gl_WorkGroupID.x / height * TILE_N;
+#include "matrix/tile-groups.glsl"
     uint own_row = gl_SubgroupID % DOWN * HEIGHT;
     uint own_half = gl_SubgroupID / DOWN;
     uint own_column = own_half * WIDTH;
     uint me = gl_LocalInvocationIndex;
 
     // Rows past the last repeat it; their results are not written.
-    [[unroll]] for (uint i = 0u; i < Q_LOADS; i++) {
-        q_at[i] = min(first_row + me / QUADS + i * STEP, rows - 1u) * (push.k / 16u) + me % QUADS;
+    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+        x_at[i] = min(first_row + me / QUADS + i * STEP, rows - 1u) * (push.k / 16u) + me % QUADS;
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
         w_at[i] = min(first_column + me / QUADS + i * STEP, push.n - 1u) * (push.k / 16u) + me % QUADS;

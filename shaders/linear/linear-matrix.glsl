@@ -30,7 +30,6 @@ layout(constant_id = 4) const uint TILE_N = 64;
 layout(constant_id = 5) const uint TILE_K = 32;
 layout(constant_id = 6) const uint SUBGROUPS = 8;
 
-const uint GROUP = 8u;
 #include "matrix/subgroup-tiles.glsl"
 // Columns of the result per workgroup, and per subgroup; gates and gated values each have this many.
 #ifdef GATED
@@ -40,21 +39,11 @@ const uint GROUP = 8u;
 #endif
 const uint OUT_WIDTH = OUT_N / 2u;
 const uint OUT_COLUMNS = OUT_WIDTH / 16u;
-// Quads of a row in shared memory, plus one so that rows start at different banks.
 const uint QUADS = TILE_K / 8u;
-const uint STRIDE = QUADS + 1u;
-const uint OPERANDS = (TILE_M + TILE_N) * STRIDE;
 #include "matrix/result-tiles.glsl"
-// Quads that an invocation loads per step, and the rows between them.
-const uint X_LOADS = (TILE_M * QUADS + 255u) / 256u;
-const uint W_LOADS = (TILE_N * QUADS + 255u) / 256u;
-const uint STEP = 256u / QUADS;
-
+#include "matrix/row-tiles.glsl"
 #include "linear-matrix.interface.glsl"
 
-// `fetch` loads the tiles of a step into registers, `store` writes them to shared memory, from which they are multiplied.
-// The tiles of x and of the weight; after the sums, one half of the result's columns at a time.
-shared uvec4 tile[OPERANDS > RESULT ? OPERANDS : RESULT];
 #ifdef BIASED
 shared float bias_tile[TILE_N];
 #endif
@@ -66,14 +55,6 @@ shared float column_c[TILE_N];
 // g of the stored step and of the next: read only after the barrier, since loading it into registers earlier is 2%
 // slower on an H200.
 shared uvec4 gain_tile[2u * QUADS];
-#endif
-
-// Start indices of this invocation's quads, and the quads of the next step, which stay here while a step is multiplied.
-uint x_at[X_LOADS];
-uint w_at[W_LOADS];
-uvec4 x_next[X_LOADS];
-uvec4 w_next[W_LOADS];
-#ifdef FOLDED
 uvec4 gain_next;
 #endif
 
@@ -101,43 +82,15 @@ void store(uint step) {
     if (gl_LocalInvocationIndex < QUADS) {
         gain_tile[(step + 1u) % 2u * QUADS + gl_LocalInvocationIndex] = gain_next;
     }
-#endif
-    uint at = gl_LocalInvocationIndex / QUADS * STRIDE + gl_LocalInvocationIndex % QUADS;
-    uint row = gl_LocalInvocationIndex / QUADS;
-    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        if (TILE_M % STEP == 0u || row + i * STEP < TILE_M) {
-            tile[at + i * STEP * STRIDE] = x_next[i];
-        }
-    }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        if (TILE_N % STEP == 0u || row + i * STEP < TILE_N) {
-#ifdef FOLDED
-            w_next[i] = scaled(w_next[i], gain);
-#endif
-            tile[at + (TILE_M + i * STEP) * STRIDE] = w_next[i];
-        }
+        w_next[i] = scaled(w_next[i], gain);
     }
+#endif
+    store_tiles();
 }
 
 void main() {
-    uint rows = batch_rows(push.rows_of, push.rows);
-    uint row_tiles = (rows + TILE_M - 1u) / TILE_M;
-#ifdef EXPERTS
-    row_tiles = tiles_of(push.first_expert, push.experts, rows, TILE_M);
-#endif
-    uint first_tile = gl_WorkGroupID.y * GROUP;
-    uint height = min(GROUP, row_tiles - min(first_tile, row_tiles));
-    // The last group may have fewer tiles.
-    if (gl_WorkGroupID.x >= height * ((push.n + OUT_N - 1u) / OUT_N)) {
-        return;
-    }
-    uint first_row = (first_tile + gl_WorkGroupID.x % height) * TILE_M;
-    uint first_column = gl_WorkGroupID.x / height * OUT_N;
-#ifdef EXPERTS
-    uvec2 own = set_rows(first_row / TILE_M, push.first_expert, push.experts, rows, TILE_M);
-    first_row = own.x;
-    rows = own.y;
-#endif
+#include "matrix/tile-groups.glsl"
     uint own_row = gl_SubgroupID % DOWN * HEIGHT;
     uint own_half = gl_SubgroupID / DOWN;
     uint own_column = own_half * WIDTH;

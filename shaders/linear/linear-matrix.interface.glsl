@@ -48,17 +48,7 @@ layout(std430, binding = 4) readonly buffer ResidualQuads { uvec2 residual_4[]; 
 layout(std430, binding = LAST) writeonly buffer Y { uvec4 y[]; };
 layout(std430, binding = LAST) writeonly buffer YQuads { uvec2 y_4[]; };
 #include "product/expert-rows.glsl"
-
-layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint n;
-    uint k;
-#ifdef EXPERTS
-    EXPERT_MEMBERS
-#endif
-} push;
-
+#include "product/product-push.glsl"
 #include "elementwise/activate-half.glsl"
 
 #ifdef FOLDED

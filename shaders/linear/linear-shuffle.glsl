@@ -20,16 +20,7 @@ layout(constant_id = 4) const uint ROWS = 16;
 layout(constant_id = 5) const uint COLUMNS = 4;
 
 void main() {
-    uint rows = batch_rows(push.rows_of, push.rows);
-    uint first_row = gl_WorkGroupID.y * ROWS;
-#ifdef EXPERTS
-    uvec2 own = set_rows(gl_WorkGroupID.y, push.first_expert, push.experts, rows, ROWS);
-    if (own.x == own.y) {
-        return;
-    }
-    first_row = own.x;
-    rows = own.y;
-#endif
+    OWN_ROWS(ROWS)
     uint first_column = (gl_WorkGroupID.x * 64u + gl_LocalInvocationIndex) * COLUMNS;
 
     float sum[ROWS * COLUMNS];

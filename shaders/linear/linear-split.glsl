@@ -25,9 +25,7 @@ layout(constant_id = 8) const bool WHOLE = false;
 layout(constant_id = 9) const uint SUBGROUPS = 8;
 #include "matrix/split-tiles.glsl"
 
-// Row tiles that iterate over all columns together.
-const uint GROUP = 8u;
-
+#define OUT_N TILE_N
 uint first_row, first_column, rows;
 // Rows of this invocation's loads; past the last, they repeat it, and their results are not written.
 uint x_rows[X_LOADS];
@@ -89,24 +87,7 @@ float plain(uint row, uint column) {
 
 void main() {
     begin();
-    rows = batch_rows(push.rows_of, push.rows);
-    uint row_tiles = (rows + TILE_M - 1u) / TILE_M;
-#ifdef EXPERTS
-    row_tiles = tiles_of(push.first_expert, push.experts, rows, TILE_M);
-#endif
-    uint first_tile = gl_WorkGroupID.y * GROUP;
-    uint height = min(GROUP, row_tiles - min(first_tile, row_tiles));
-    // The last group may have fewer tiles.
-    if (gl_WorkGroupID.x >= height * ((push.n + TILE_N - 1u) / TILE_N)) {
-        return;
-    }
-    first_row = (first_tile + gl_WorkGroupID.x % height) * TILE_M;
-    first_column = gl_WorkGroupID.x / height * TILE_N;
-#ifdef EXPERTS
-    uvec2 own = set_rows(first_row / TILE_M, push.first_expert, push.experts, rows, TILE_M);
-    first_row = own.x;
-    rows = own.y;
-#endif
+#include "matrix/tile-groups.glsl"
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
         uint row = min(first_row + me / EIGHTS + i * STEP, rows - 1u);
         x_rows[i] = X_ROW(row);

@@ -38,16 +38,7 @@ void main() {
     uint invocation = gl_LocalInvocationIndex;
     uint tx = invocation % 16u;
     uint ty = invocation / 16u;
-    uint rows = batch_rows(push.rows_of, push.rows);
-    uint first_row = gl_WorkGroupID.y * TILE_M;
-#ifdef EXPERTS
-    uvec2 own = set_rows(gl_WorkGroupID.y, push.first_expert, push.experts, rows, TILE_M);
-    if (own.x == own.y) {
-        return;
-    }
-    first_row = own.x;
-    rows = own.y;
-#endif
+    OWN_ROWS(TILE_M)
     uint first_column = gl_WorkGroupID.x * TILE_N;
 
     begin_sums();

@@ -55,7 +55,7 @@ const uint B_LOADS = TILE_N * TILE_K / 2048u;
 shared uvec4 tile[OPERANDS > STAGED ? OPERANDS : STAGED];
 #include "matrix/subgroup-results.glsl"
 
-uint a_base, b_base, first_row, first_column;
+uint first_row, first_column;
 // The next step's.
 uvec4 a_next[A_LOADS];
 uvec4 b_next[B_LOADS];
@@ -84,69 +84,50 @@ uvec4 b_next[B_LOADS];
 TILE(a, A_LOADS, A_ACROSS, first_row, push.m, push.a_row, push.a_k, 0u)
 TILE(b, B_LOADS, B_ACROSS, first_column, push.n, push.b_column, push.b_k, B_TILE)
 
+void fetch(uint step) {
+    fetch_a(step);
+    fetch_b(step);
+}
+
+void store(uint step) {
+    store_a();
+    store_b();
+}
+
+// The matrices of two eighths of terms from `at` on.
+void load_left(out LEFT left, uint row, uint at) {
+    if (A_ACROSS) {
+        coopMatLoad(left, tile, 8u * at * A_STRIDE + row / 8u, A_STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+    } else {
+        coopMatLoad(left, tile, row * A_STRIDE + at, A_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+    }
+}
+
+void load_right(out RIGHT right, uint column, uint at) {
+    if (B_ACROSS) {
+        coopMatLoad(right, tile, B_TILE + 8u * at * B_STRIDE + column / 8u, B_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+    } else {
+        coopMatLoad(right, tile, B_TILE + column * B_STRIDE + at, B_STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+    }
+}
+#define LOAD_LEFT load_left
+#define LOAD_RIGHT load_right
+
 void multiply() {
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
             sum[i][j] = SUM(0.0);
         }
     }
-    fetch_a(0u);
-    fetch_b(0u);
-    store_a();
-    store_b();
+    fetch(0u);
+    store(0u);
     barrier();
     uint steps = (push.k + TILE_K - 1u) / TILE_K;
-    for (uint step = 1u; step <= steps; step++) {
-        // The last step fetches and stores its own tiles again, without effect, as in matrix-steps.glsl.
-        uint next = min(step, steps - 1u);
-        [[unroll]] for (uint k = 0u; k < DEPTH; k++) {
-            LEFT left[ROWS];
-            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                uint row = own_row + 16u * i;
-                if (A_ACROSS) {
-                    uint at = 16u * k * A_STRIDE + row / 8u;
-                    coopMatLoad(left[i], tile, at, A_STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
-                } else {
-                    coopMatLoad(left[i], tile, row * A_STRIDE + 2u * k, A_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                }
-            }
-            RIGHT right[COLUMNS];
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                uint column = own_column + 16u * j;
-                if (B_ACROSS) {
-                    uint at = B_TILE + 16u * k * B_STRIDE + column / 8u;
-                    coopMatLoad(right[j], tile, at, B_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                } else {
-                    uint at = B_TILE + column * B_STRIDE + 2u * k;
-                    coopMatLoad(right[j], tile, at, B_STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
-                }
-            }
-            if (k == 0u) {
-                fetch_a(next);
-                fetch_b(next);
-            }
-            // All subgroups have loaded their last matrices: the next tiles are stored while those are multiplied.
-            if (k == DEPTH - 1u) {
-                barrier();
-                store_a();
-                store_b();
-            }
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    sum[i][j] = coopMatMulAdd(left[i], right[j], sum[i][j]);
-                }
-            }
-        }
-        barrier();
-    }
+#include "matrix/matrix-steps.glsl"
 }
 
 void product(uint batch) {
-    uint outer = batch / push.inner;
-    uint inner = batch % push.inner;
-    a_base = outer * push.a_outer + inner * push.a_inner;
-    b_base = outer * push.b_outer + inner / push.group * push.b_inner;
-    uint y_base = outer * push.y_outer + inner * push.y_inner;
+    set_batch(batch);
     multiply();
     [[unroll]] for (uint part = 0u; part < DOWN; part++) {
         put(part);

@@ -17,7 +17,7 @@ layout(constant_id = 2) const bool WHOLE = false;
 layout(constant_id = 5) const uint SUBGROUPS = 8;
 #include "matrix/split-tiles.glsl"
 
-uint a_base, b_base, first_row, first_column;
+uint first_row, first_column;
 // Rows of this invocation's loads; past the last, they repeat it, and their results are not written.
 uint a_rows[X_LOADS];
 uint b_rows[W_LOADS];
@@ -58,11 +58,7 @@ float plain(uint row, uint column) {
 }
 
 void product(uint batch) {
-    uint outer = batch / push.inner;
-    uint inner = batch % push.inner;
-    a_base = outer * push.a_outer + inner * push.a_inner;
-    b_base = outer * push.b_outer + inner / push.group * push.b_inner;
-    uint y_base = outer * push.y_outer + inner * push.y_inner;
+    set_batch(batch);
     multiply((push.k + TILE_K - 1u) / TILE_K);
     [[unroll]] for (uint part = 0u; part < 2u; part++) {
         put(part);

@@ -23,10 +23,7 @@ void multiply(uint batch) {
     uint invocation = gl_LocalInvocationIndex;
     uint tx = invocation % 16u;
     uint ty = invocation / 16u;
-    uint outer = batch / push.inner;
-    uint inner = batch % push.inner;
-    uint a_base = outer * push.a_outer + inner * push.a_inner;
-    uint b_base = outer * push.b_outer + inner / push.group * push.b_inner;
+    set_batch(batch);
     uint first_row = gl_WorkGroupID.y * TILE_M;
     uint first_column = gl_WorkGroupID.x * TILE_N;
 
@@ -59,7 +56,6 @@ void multiply(uint batch) {
         }
     }
 
-    uint y_base = outer * push.y_outer + inner * push.y_inner;
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         uint row = first_row + ty + 16u * i;
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {

@@ -14,6 +14,7 @@
 #include "levels.glsl"
 #define WEIGHT 3
 #define DOT
+#include "product/product-push.glsl"
 #include "product/quantized-interface.glsl"
 #include "product/sixteen.glsl"
 layout(std430, binding = 6) readonly buffer Residual { QUAD residual[]; };
@@ -22,13 +23,6 @@ layout(std430, binding = 7) writeonly buffer Y { QUAD y[]; };
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint ROWS = 1;
 layout(constant_id = 1) const uint LANES = 32;
-
-layout(push_constant) uniform Push {
-    uint rows_of;
-    uint rows;
-    uint n;
-    uint k;
-} push;
 
 const uint SUMS = 4u * ROWS;
 // The sums of each invocation, one more apart so that neighbours use different banks, and those of a row's lanes.

@@ -55,11 +55,23 @@ uint place_of(uint row, uint rows) {
 
 #define Y_ROW(row) place_of(row, batch_rows(push.rows_of, push.rows))
 #define X_ROW(row) (Y_ROW(row) / push.shared_by)
+// Begins a main function whose workgroups along y have HEIGHT rows each: the first, and the end of the rows.
+#define OWN_ROWS(HEIGHT)                                                                                               \
+    uint rows = batch_rows(push.rows_of, push.rows);                                                                   \
+    uvec2 own = set_rows(gl_WorkGroupID.y, push.first_expert, push.experts, rows, HEIGHT);                             \
+    if (own.x == own.y) {                                                                                              \
+        return;                                                                                                        \
+    }                                                                                                                  \
+    uint first_row = own.x;                                                                                            \
+    rows = own.y;
 // All that X_ROW gives are there.
 #define X_ROWS 0xffffffffu
 #define WEIGHT_ROW(row) (expert * push.n + (row))
 #define BIAS_AT(column) ((push.first_expert + expert) * push.n + (column))
 #else
+#define OWN_ROWS(HEIGHT)                                                                                               \
+    uint rows = batch_rows(push.rows_of, push.rows);                                                                   \
+    uint first_row = gl_WorkGroupID.y * HEIGHT;
 #define Y_ROW(row) (row)
 #define X_ROW(row) (row)
 #define X_ROWS rows

@@ -28,3 +28,14 @@ layout(push_constant) uniform Push {
     uint y_inner;
     float scale;
 } push;
+
+// The first elements of a batch's matrices.
+uint a_base, b_base, y_base;
+
+void set_batch(uint batch) {
+    uint outer = batch / push.inner;
+    uint inner = batch % push.inner;
+    a_base = outer * push.a_outer + inner * push.a_inner;
+    b_base = outer * push.b_outer + inner / push.group * push.b_inner;
+    y_base = outer * push.y_outer + inner * push.y_inner;
+}
