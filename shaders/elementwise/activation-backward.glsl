@@ -4,9 +4,9 @@
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
 //# stored = ["float32", "float16", "bfloat16"]
+#include "stored.glsl"
 #include "elements.glsl"
 #include "elementwise/functions.glsl"
-#include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
 
@@ -24,11 +24,8 @@ void four(uint quad) {
     y_4[quad] = narrow(wide(g_4[quad]) * slope_4(ACTIVATION, wide(x_4[quad]), push.a, push.b));
 }
 
-// 16-bit tensors have no remaining elements.
 void one(uint place) {
-#if STORED == FLOAT32
     y[place] = g[place] * slope(ACTIVATION, x[place], push.a, push.b);
-#endif
 }
 
 #include "elements-main.glsl"

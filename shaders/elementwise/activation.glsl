@@ -7,9 +7,9 @@
 //#
 //# [builds]
 //# bias-gelu = { define = "BIAS" }  # a fused operation
+#include "stored.glsl"
 #include "elements.glsl"
 #include "elementwise/functions.glsl"
-#include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
 
@@ -42,15 +42,12 @@ void four(uint quad) {
     y_4[quad] = narrow(value_4(ACTIVATION, sum, push.a, push.b));
 }
 
-// 16-bit tensors have no remaining elements.
 void one(uint place) {
-#if STORED == FLOAT32
     float sum = x[place];
 #ifdef BIAS
     sum += bias[place % push.width];
 #endif
     y[place] = value(ACTIVATION, sum, push.a, push.b);
-#endif
 }
 
 #include "elements-main.glsl"

@@ -4,9 +4,9 @@
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; in 16 bits, b has a's last axis.
 //# stored = ["float32", "float16", "bfloat16"]
+#include "stored.glsl"
 #include "elements.glsl"
 #include "kinds.glsl"
-#include "stored.glsl"
 
 layout(constant_id = 0) const uint KIND = 0;
 // Number of axes along which b is indexed, 0 where it has a's shape; axis 0 is the fastest.
@@ -83,11 +83,8 @@ void four(uint quad) {
     y_4[quad] = narrow(combine(wide(a_4[quad]), second(quad)));
 }
 
-// 16-bit tensors have no remaining elements.
 void one(uint place) {
-#if STORED == FLOAT32
     y[place] = combine(vec4(a[place]), vec4(b[place_in_b(place)])).x;
-#endif
 }
 
 #include "elements-main.glsl"

@@ -8,9 +8,9 @@
 //#
 //# [builds]
 //# dropout-keyed = { define = "KEYED" }
+#include "stored.glsl"
 #include "elements.glsl"
 #include "numbers/philox.glsl"
-#include "stored.glsl"
 
 INPUT(1, x, QUAD)
 OUTPUT(2, y, QUAD)
@@ -18,11 +18,7 @@ OUTPUT(2, y, QUAD)
 layout(push_constant) uniform Push {
     ELEMENT_MEMBERS
     float p;
-    // Key, and counter of the first four elements, least significant word first.
-    uint seed_0;
-    uint seed_1;
-    uint offset_0;
-    uint offset_1;
+    SEED_MEMBERS
 #ifdef KEYED
     // Third word of the counters.
     uint stream;
@@ -37,7 +33,7 @@ bvec4 kept(uint quad) {
 #ifdef KEYED
     return kept_by_chance(push.p, quad, uvec2(key[0], key[1]), uvec2(key[2], key[3]), uvec2(push.stream, 0u));
 #else
-    return kept_by_chance(push.p, quad, uvec2(push.seed_0, push.seed_1), uvec2(push.offset_0, push.offset_1));
+    return kept_by_chance(push.p, quad, SEED_WORDS, OFFSET_WORDS);
 #endif
 }
 
@@ -45,11 +41,8 @@ void four(uint quad) {
     y_4[quad] = narrow(mix(vec4(0.0), wide(x_4[quad]) / (1.0 - push.p), kept(quad)));
 }
 
-// 16-bit tensors have no remaining elements.
 void one(uint place) {
-#if STORED == FLOAT32
     y[place] = kept(place / 4u)[place % 4u] ? x[place] / (1.0 - push.p) : 0.0;
-#endif
 }
 
 #include "elements-main.glsl"

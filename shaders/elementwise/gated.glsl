@@ -28,12 +28,9 @@ void four(uint quad) {
     y_4[quad] = narrow(first * value_4(ACTIVATION, gate, push.a, push.b));
 }
 
-// 16-bit tensors have no remaining elements.
 void one(uint place) {
-#if STORED == FLOAT32
     uint at = first_half(place);
     y[place] = x[at] * value(ACTIVATION, x[at + push.width], push.a, push.b);
-#endif
 }
 
 #include "elements-main.glsl"

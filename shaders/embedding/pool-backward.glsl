@@ -7,6 +7,7 @@
 // Assumes: offsets [B + 1] increase; tokens before offsets[i] + first[i] are excluded.
 #include "counts.glsl"
 #include "kinds.glsl"
+#include "numbers.glsl"
 
 layout(local_size_x = 64) in;
 layout(constant_id = 0) const uint MODE = 2;
@@ -23,10 +24,6 @@ layout(push_constant) uniform Push {
     uint g_columns;
     uint g_column;
 } push;
-
-bool is_nan(float value) {
-    return (floatBitsToUint(value) & 0x7fffffffu) > 0x7f800000u;
-}
 
 void put(uint token, uint column, float value) {
     uint at = token * push.columns + column;

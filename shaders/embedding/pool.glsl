@@ -26,8 +26,7 @@ layout(push_constant) uniform Push {
 
 // One column of a token.
 float element(uint token, uint column) {
-    uint at = token * push.columns + column;
-    return STORED == FLOAT32 ? x[at] : wide(x_4[at / 4u])[at % 4u];
+    return NUMBER(x, token * push.columns + column);
 }
 
 void main() {

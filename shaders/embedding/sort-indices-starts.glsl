@@ -11,9 +11,7 @@ layout(std430, binding = 1) readonly buffer Index { uint index[]; };
 layout(std430, binding = 2) readonly buffer Order { uint order[]; };
 layout(std430, binding = 3) writeonly buffer Starts { uint starts[]; };
 
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-} push;
+ROW_PUSH
 
 void main() {
     uint number = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256u + gl_LocalInvocationIndex;

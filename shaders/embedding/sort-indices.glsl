@@ -11,9 +11,7 @@ layout(local_size_x = 256) in;
 layout(std430, binding = 1) readonly buffer Index { uint index[]; };
 layout(std430, binding = 2) writeonly buffer Order { uint order[]; };
 
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-} push;
+ROW_PUSH
 
 // Invocations that share a place.
 #define LANES 8u

@@ -16,9 +16,7 @@ layout(std430, binding = 2) readonly buffer CountsOfBlocks { uint counts_of_bloc
 layout(std430, binding = 3) writeonly buffer Order { uint order[]; };
 layout(std430, binding = 4) writeonly buffer Starts { uint starts[]; };
 
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-} push;
+ROW_PUSH
 
 // Places before this expert's in this block, in parts, and whether a row is this expert's: then sums over invocations.
 shared uvec2 sums[256];

@@ -21,15 +21,12 @@ layout(std430, binding = 2) writeonly buffer Weight { float weight[]; };
 layout(std430, binding = 3) writeonly buffer Chosen { uint chosen[]; };
 layout(std430, binding = 4) writeonly buffer CountsOfBlocks { uint counts_of_blocks[]; };
 
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-} push;
+ROW_PUSH
 
 shared uint places[EXPERTS];
 
 float score(uint row, uint expert) {
-    uint at = row * push.columns + expert;
-    return STORED == FLOAT32 ? scores[at] : wide(scores_4[at / 4u])[at % 4u];
+    return NUMBER(scores, row * push.columns + expert);
 }
 
 // Integers in the order of the numbers, NaN last; zeros of both signs are equal.

@@ -5,8 +5,8 @@
 // Reduction order: r in order, one fma per step from zero, then the bias.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 //# stored = ["float32", "float16", "bfloat16"]
-#include "elements.glsl"
 #include "stored.glsl"
+#include "elements.glsl"
 
 // Whether width is a multiple of four.
 ALIGNED_ROWS(VECTOR, 0);
@@ -50,11 +50,8 @@ void four(uint quad) {
     y_4[quad] = narrow(BIAS ? sum + bias_4[quad % quads] : sum);
 }
 
-// 16-bit tensors have no remaining elements.
 void one(uint place) {
-#if STORED == FLOAT32
     y[place] = sum_of(place);
-#endif
 }
 
 #include "elements-main.glsl"

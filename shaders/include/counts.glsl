@@ -11,6 +11,12 @@ layout(std430, binding = 0) readonly buffer Counts {
     uint rows;                                                                                                         \
     uint columns;
 
+// The push block of a shader with no other members.
+#define ROW_PUSH                                                                                                       \
+    layout(push_constant) uniform Push {                                                                               \
+        ROW_MEMBERS                                                                                                    \
+    } push;
+
 // Rows of a tensor in this batch: `rows` if `rows_of` is 0; else so many for each token with 1, text with 2, of texts + 1
 // with 3, and of `others[n]` with 4 + n.
 uint batch_rows(uint rows_of, uint rows) {

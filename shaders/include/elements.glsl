@@ -8,7 +8,7 @@ layout(local_size_x = 256) in;
     ROW_MEMBERS                                                                                                        \
     uint rows_per_group;
 
-// The shader's work on elements 4 quad .. 4 quad + 3, and on one element.
+// After stored.glsl, if the shader takes it. The shader's work on elements 4 quad .. 4 quad + 3, and on one element.
 void four(uint quad);
 void one(uint place);
 
@@ -23,8 +23,11 @@ void walk(uvec2 own) {
     for (uint quad = own.x / 4u + gl_LocalInvocationIndex; quad < own.y / 4u; quad += 256u) {
         four(quad);
     }
+    // Tensors in 16 bits have no remaining elements.
+#if !defined(STORED) || STORED == FLOAT32
     uint rest = (own.y & ~3u) + gl_LocalInvocationIndex;
     if (rest < own.y) {
         one(rest);
     }
+#endif
 }

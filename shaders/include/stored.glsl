@@ -54,6 +54,9 @@
         }                                                                                                              \
     }
 
+// Element AT of an operand.
+#define NUMBER(NAME, AT) (STORED == FLOAT32 ? NAME[AT] : wide(NAME##_4[(AT) / 4u])[(AT) % 4u])
+
 // Four stored elements, converted to float32.
 vec4 wide(vec4 quad) {
     return quad;

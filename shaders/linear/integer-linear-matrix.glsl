@@ -24,11 +24,10 @@
 #include "counts.glsl"
 #include "levels.glsl"
 #ifdef SCALED
-#extension GL_EXT_spirv_intrinsics : require
 #define WEIGHT 3
-#define DOT
 #define ADDS
 #define Y_ROW(ROW) (ROW)
+#include "product/dot.glsl"
 #include "product/quantized-interface.glsl"
 // Eight elements per quad in 16 bits, and four.
 layout(std430, binding = 6) readonly buffer Residual { uvec4 residual[]; };

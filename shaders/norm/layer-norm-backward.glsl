@@ -22,13 +22,8 @@ void main() {
     vec4 squares = vec4(0.0), products = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad, h;
-        if (HELD) {
-            quad = held_x[i];
-            h = held_h[i];
-        } else {
-            quad = load_x(start, i, columns);
-            h = within(load_g(start, i, columns) * load_weight(0u, i, columns), i, columns, 0.0);
-        }
+        reload(start, i, columns, h, quad);
+        h = within(h, i, columns, 0.0);
         vec4 centred = within(quad - means.x, i, columns, 0.0);
         squares = fma(centred, centred, squares);
         products = fma(h, centred, products);

@@ -25,17 +25,9 @@ layout(std430, binding = 3) readonly buffer Moments { vec2 moments[]; };
 layout(std430, binding = 4) writeonly buffer Partial { float partial[]; };
 #endif
 
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-} push;
+ROW_PUSH
 
 shared vec2 of_lanes[256];
-
-#if STORED == FLOAT32
-#define NUMBER(NAME, AT) NAME[AT]
-#else
-#define NUMBER(NAME, AT) wide(NAME##_4[AT / 4u])[AT % 4u]
-#endif
 
 // What row, or block, k adds to the sums.
 vec2 part(uint k, uint column) {

@@ -29,8 +29,6 @@ layout(push_constant) uniform Push {
     float eps;
 } push;
 
-vec4 held[QUADS];
-
 #ifdef QUANTIZED
 // The result of a group of columns, given the mean and 1 / sqrt(var + eps).
 vec4 normal_of(vec4 quad, uint i, uint columns, vec2 moments) {
@@ -46,9 +44,7 @@ void main() {
     vec4 sum = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = within(load_row(start, i, columns), i, columns, 0.0);
-        if (HELD) {
-            held[i] = quad;
-        }
+        hold(i, quad);
         sum += quad;
     }
     float mean = total(sum_of(sum)) / float(push.columns);

@@ -77,8 +77,6 @@ vec4 turned(uint row, uint start, uint i, uint columns, vec4 normal, float scale
 }
 #endif
 
-vec4 held[QUADS];
-
 #ifdef QUANTIZED
 // The result of a group of columns, given 1 / sqrt(mean(x^2) + eps).
 vec4 normal_of(vec4 quad, uint i, uint columns, vec2 scale) {
@@ -95,9 +93,7 @@ void main() {
     vec4 squares = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = within(load_row(start, i, columns), i, columns, 0.0);
-        if (HELD) {
-            held[i] = quad;
-        }
+        hold(i, quad);
         squares = fma(quad, quad, squares);
     }
     float scale = 1.0 / sqrt(total(sum_of(squares)) / float(push.columns) + push.eps);

@@ -12,7 +12,7 @@
 //# [builds]
 //# quantized-linear = { define = "SCALED", stored = ["float32", "float16", "bfloat16"] }
 #ifdef DOT
-#extension GL_EXT_spirv_intrinsics : require
+#include "product/dot.glsl"
 #endif
 #include "elements.glsl"
 #include "levels.glsl"
@@ -43,12 +43,6 @@ layout(push_constant) uniform Push {
     uint per_row;
 #endif
 } push;
-
-#ifdef DOT
-// OpSDot of two packed vectors of four signed bytes.
-spirv_instruction(capabilities = [6019, 6018], id = 4450)
-int signed_dot(uint a, uint b, spirv_literal uint format);
-#endif
 
 int dot_of_four(uint a, uint b) {
 #ifdef DOT

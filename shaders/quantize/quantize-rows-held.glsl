@@ -13,13 +13,13 @@
 #include "numbers/quotient.glsl"
 #include "stored.glsl"
 
-layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint LANES = 32;
 layout(constant_id = 1) const uint UNITS = 1;
 layout(constant_id = 2) const bool HELD = true;
 layout(constant_id = 3) const bool AFFINE = false;
 layout(constant_id = 4) const bool FACTORS = false;
 layout(constant_id = 5) const bool OCTS = false;
+#include "rows/row-lanes.glsl"
 
 #if STORED == FLOAT32
 layout(std430, binding = 1) readonly buffer X { uvec4 x[]; };
@@ -33,17 +33,10 @@ layout(std430, binding = 3) writeonly buffer Q { uint q[]; };
 layout(std430, binding = 3) writeonly buffer Pairs { uvec2 q_2[]; };
 layout(std430, binding = 4) writeonly buffer Scale { float scale[]; };
 
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-} push;
+ROW_PUSH
 
 // Elements of a unit.
 const uint EACH = OCTS ? 8u : 4u;
-// Maxima are found in groups of NEAR lanes, then of the groups.
-const uint NEAR = LANES == 32u ? 4u : LANES == 64u ? 8u : 16u;
-const uint GROUPS = LANES / NEAR;
-shared vec2 of_lanes[256];
-shared vec2 of_groups[256];
 
 uvec4 load(uint at) {
 #if STORED == FLOAT32
@@ -66,10 +59,6 @@ vec4 elements(uvec4 unit, uint part, uint column) {
     return quad;
 }
 
-float largest_of(vec4 quad) {
-    return max(max(quad.x, quad.y), max(quad.z, quad.w));
-}
-
 // The larger of `most` and of the largest magnitude, or with AFFINE of half the largest element and half the least one negated,
 // whose sum is finite; infinity where an element is infinite or NaN.
 vec2 joined(vec2 most, vec4 quad) {
@@ -79,25 +68,8 @@ vec2 joined(vec2 most, vec4 quad) {
     return is_finite(quad) ? max(most, own) : vec2(INFINITY);
 }
 
-vec2 largest(vec2 value, uint lane) {
-    uint slot = gl_LocalInvocationIndex;
-    uint first = slot - lane;
-    of_lanes[slot] = value;
-    barrier();
-    [[unroll]] for (uint i = 0u; i < NEAR; i++) {
-        value = max(value, of_lanes[first + lane % GROUPS + i * GROUPS]);
-    }
-    of_groups[slot] = value;
-    barrier();
-    [[unroll]] for (uint i = 0u; i < GROUPS; i++) {
-        value = max(value, of_groups[first + i]);
-    }
-    return value;
-}
-
 void main() {
-    uint lane = gl_LocalInvocationIndex % LANES;
-    uint row = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * (256u / LANES) + gl_LocalInvocationIndex / LANES;
+    uint row = own_row();
     bool there = row < batch_rows(push.rows_of, push.rows);
     // Invocations past the last row take part in the barriers, with the first.
     uint units = push.columns / EACH;
@@ -109,10 +81,10 @@ void main() {
         uvec4 stored[UNITS];
         // Past the end of the row, the last unit stands in.
         [[unroll]] for (uint i = 0u; i < UNITS; i++) {
-            stored[i] = load(start + min(i * LANES + lane, units - 1u));
+            stored[i] = load(start + min(i * LANES + lane(), units - 1u));
         }
         [[unroll]] for (uint i = 0u; i < UNITS; i++) {
-            uint column = EACH * min(i * LANES + lane, units - 1u);
+            uint column = EACH * min(i * LANES + lane(), units - 1u);
             [[unroll]] for (uint part = 0u; part < EACH / 4u; part++) {
                 vec4 quad = elements(stored[i], part, column);
                 held[i * EACH / 4u + part] = quad;
@@ -121,13 +93,13 @@ void main() {
         }
     } else {
         for (uint i = 0u; i < count; i++) {
-            uint unit = min(i * LANES + lane, units - 1u);
+            uint unit = min(i * LANES + lane(), units - 1u);
             for (uint part = 0u; part < EACH / 4u; part++) {
                 most = joined(most, elements(load(start + unit), part, EACH * unit));
             }
         }
     }
-    most = largest(most, lane);
+    most = largest(most);
     bool finite = max(most.x, most.y) < INFINITY;
     float factor = uintBitsToFloat(0x7fc00000u);
     float middle = 0.0;
@@ -140,7 +112,7 @@ void main() {
     }
     if (there) {
         [[unroll]] for (uint i = 0u; i < count; i++) {
-            uint unit = i * LANES + lane;
+            uint unit = i * LANES + lane();
             if (unit < units) {
                 uvec2 words = uvec2(0u);
                 [[unroll]] for (uint part = 0u; part < EACH / 4u; part++) {
@@ -159,7 +131,7 @@ void main() {
                 }
             }
         }
-        if (lane == 0u) {
+        if (lane() == 0u) {
             if (AFFINE) {
                 scale[2u * row] = factor;
                 scale[2u * row + 1u] = middle;

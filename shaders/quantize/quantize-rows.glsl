@@ -39,11 +39,7 @@ layout(push_constant) uniform Push {
     // Columns of a group, and scales of a row, 0 if rows share one.
     uint group;
     uint per_row;
-    // Key, and counter of the first four elements, least significant word first.
-    uint seed_0;
-    uint seed_1;
-    uint offset_0;
-    uint offset_1;
+    SEED_MEMBERS
 } push;
 
 // The integer of an element; `chance` is uniform in 0 .. 2^24.
@@ -109,8 +105,7 @@ void main() {
     for (uint word = first + gl_LocalInvocationIndex; word < last; word += 256u) {
         uvec4 chance = uvec4(0u);
         if (STOCHASTIC) {
-            uvec2 seed = uvec2(push.seed_0, push.seed_1), offset = uvec2(push.offset_0, push.offset_1);
-            chance = words_of_quad(word, seed, offset, uvec2(0u)) >> 8u;
+            chance = words_of_quad(word, SEED_WORDS, OFFSET_WORDS, uvec2(0u)) >> 8u;
         }
         uint bytes = 0u;
         for (uint i = 0u; i < 4u; i++) {

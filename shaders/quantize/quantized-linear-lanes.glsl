@@ -9,11 +9,10 @@
 //# made_of = { push = "Product", constants = "Tile" }
 //# variants = [{ needs = ["integer_dot_product"], when = ["n % 4", "k % 16", "k >= 16"] }]
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_EXT_spirv_intrinsics : require
 #include "counts.glsl"
 #include "levels.glsl"
 #define WEIGHT 3
-#define DOT
+#include "product/dot.glsl"
 #include "product/product-push.glsl"
 #include "product/quantized-interface.glsl"
 #include "product/sixteen.glsl"

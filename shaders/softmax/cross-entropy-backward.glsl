@@ -17,9 +17,7 @@ void main() {
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = HELD ? held[i] : load_x(start, i, columns);
         quad = exponentials(quad - shift);
-        if (HELD) {
-            held[i] = quad;
-        }
+        hold(i, quad);
         sum += within(quad, i, columns, 0.0);
         if (SMOOTHED) {
             weights += within(WEIGHTED ? load_weight(0u, i, columns) : vec4(1.0), i, columns, 0.0);

@@ -10,9 +10,7 @@ INPUT_ROWS(1, g, vec4)
 INPUT_ROWS(2, p, vec4)
 OUTPUT_ROWS(3, y, vec4)
 
-layout(push_constant) uniform Push {
-    ROW_MEMBERS
-} push;
+ROW_PUSH
 
 vec4 held_g[QUADS];
 vec4 held_p[QUADS];

@@ -37,10 +37,7 @@ layout(push_constant) uniform Push {
     uint step_2;
 #ifdef DROPOUT
     float p;
-    uint seed_0;
-    uint seed_1;
-    uint offset_0;
-    uint offset_1;
+    SEED_MEMBERS
 #endif
 } push;
 
@@ -74,21 +71,17 @@ bvec4 kept(uint row, uint i, uint columns) {
 #ifdef DROPOUT
 vec4 dropped(uint start, uint i, vec4 quad) {
     uvec4 at = start + columns_of(i);
-    uvec2 seed = uvec2(push.seed_0, push.seed_1);
-    uvec2 offset = uvec2(push.offset_0, push.offset_1);
     bvec4 chosen;
     if (VECTOR) {
-        chosen = kept_by_chance(push.p, at.x / 4u, seed, offset);
+        chosen = kept_by_chance(push.p, at.x / 4u, SEED_WORDS, OFFSET_WORDS);
     } else {
         [[unroll]] for (uint j = 0u; j < 4u; j++) {
-            chosen[j] = kept_by_chance(push.p, at[j] / 4u, seed, offset)[at[j] % 4u];
+            chosen[j] = kept_by_chance(push.p, at[j] / 4u, SEED_WORDS, OFFSET_WORDS)[at[j] % 4u];
         }
     }
     return mix(vec4(0.0), quad / (1.0 - push.p), chosen);
 }
 #endif
-
-vec4 held[QUADS];
 
 void main() {
     OWN_ROW
@@ -99,9 +92,7 @@ void main() {
     [[unroll]] for (uint i = 0u; i < count; i++) {
         bvec4 there = kept(row, i, columns);
         vec4 quad = mix(vec4(NONE), load_x(start, i, columns), there);
-        if (HELD) {
-            held[i] = quad;
-        }
+        hold(i, quad);
         most = max(most, quad);
         any_kept = any_kept || any(there);
     }
@@ -112,9 +103,7 @@ void main() {
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = HELD ? held[i] : mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns));
         quad = exponentials(quad - found.x);
-        if (HELD) {
-            held[i] = quad;
-        }
+        hold(i, quad);
         sum += within(quad, i, columns, 0.0);
     }
     float scale = 1.0 / total(sum_of(sum));

@@ -1,7 +1,7 @@
 // Shared by gated and its gradient: rows of 2 width elements, whose first half is multiplied by the second's activation.
+#include "stored.glsl"
 #include "elements.glsl"
 #include "elementwise/functions.glsl"
-#include "stored.glsl"
 
 layout(constant_id = 0) const uint ACTIVATION = 0;
 // Whether width is a multiple of four.

@@ -11,6 +11,15 @@ uvec4 philox(uvec4 counter, uvec2 key) {
     return counter;
 }
 
+// Key and counter of a tensor's first four elements in a push block, least significant word first.
+#define SEED_MEMBERS                                                                                                   \
+    uint seed_0;                                                                                                       \
+    uint seed_1;                                                                                                       \
+    uint offset_0;                                                                                                     \
+    uint offset_1;
+#define SEED_WORDS uvec2(push.seed_0, push.seed_1)
+#define OFFSET_WORDS uvec2(push.offset_0, push.offset_1)
+
 // The words of elements 4 quad .. 4 quad + 3. Key and counter of the first four elements, least significant word first.
 // `upper` has the upper words of all counters.
 uvec4 words_of_quad(uint quad, uvec2 seed, uvec2 offset, uvec2 upper) {

@@ -10,14 +10,3 @@ uvec4 sixteen(uint at) {
     }
     return uvec4(LEVELS == TERNARY ? weight[at] : weight[at / 2u] >> (16u * (at % 2u)));
 }
-
-#ifdef DOT
-// OpSDot of two packed vectors of four signed bytes.
-spirv_instruction(capabilities = [6019, 6018], id = 4450)
-int signed_dot(uint a, uint b, spirv_literal uint format);
-
-// The sum of four signed bytes.
-int sum_of_bytes(uint four) {
-    return signed_dot(four, 0x01010101u, 0u);
-}
-#endif

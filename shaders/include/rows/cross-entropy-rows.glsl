@@ -16,17 +16,13 @@ layout(push_constant) uniform Push {
     float label_smoothing;
 } push;
 
-vec4 held[QUADS];
-
 // The largest x of a row, which is kept if HELD.
 float largest_x(uint start, uint count, uint columns) {
     const float NONE = uintBitsToFloat(0xff800000u);
     vec4 most = vec4(NONE);
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = within(load_x(start, i, columns), i, columns, NONE);
-        if (HELD) {
-            held[i] = quad;
-        }
+        hold(i, quad);
         most = max(most, quad);
     }
     return largest(vec2(largest_of(most), 0.0)).x;

@@ -5,27 +5,21 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "stored.glsl"
 
-layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint LANES = 32;
 layout(constant_id = 1) const uint QUADS = 8;
 layout(constant_id = 2) const bool HELD = true;
 // Whether rows start at multiples of four elements.
 ALIGNED_ROWS(VECTOR, 3);
 
-// Lanes are summed in groups of NEAR, then the groups.
-const uint NEAR = LANES == 32u ? 4u : 16u;
-const uint GROUPS = LANES / NEAR;
-shared vec2 of_lanes[256];
-shared vec2 of_groups[256];
+#include "rows/row-lanes.glsl"
 
-// Row of this invocation. Rows that do not fit the grid's x axis continue along y.
-uint own_row() {
-    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    return group * (256u / LANES) + gl_LocalInvocationIndex / LANES;
-}
+// What the invocation keeps of its row.
+vec4 held[QUADS];
 
-uint lane() {
-    return gl_LocalInvocationIndex % LANES;
+void hold(uint i, vec4 quad) {
+    if (HELD) {
+        held[i] = quad;
+    }
 }
 
 // Groups of four columns per invocation.
@@ -92,10 +86,6 @@ float sum_of(vec4 v) {
     return (v.x + v.y) + (v.z + v.w);
 }
 
-float largest_of(vec4 quad) {
-    return max(max(quad.x, quad.y), max(quad.z, quad.w));
-}
-
 // Sums of two values over a row's lanes. Must be called by every invocation of the workgroup.
 vec2 totals(vec2 value) {
     uint slot = gl_LocalInvocationIndex;
@@ -117,21 +107,4 @@ vec2 totals(vec2 value) {
 
 float total(float value) {
     return totals(vec2(value, 0.0)).x;
-}
-
-// The maxima of two values over a row's lanes; of a NaN and a number, either may be returned.
-vec2 largest(vec2 value) {
-    uint slot = gl_LocalInvocationIndex;
-    uint first = slot - lane();
-    of_lanes[slot] = value;
-    barrier();
-    for (uint i = 0u; i < NEAR; i++) {
-        value = max(value, of_lanes[first + lane() % GROUPS + i * GROUPS]);
-    }
-    of_groups[slot] = value;
-    barrier();
-    for (uint i = 0u; i < GROUPS; i++) {
-        value = max(value, of_groups[first + i]);
-    }
-    return value;
 }

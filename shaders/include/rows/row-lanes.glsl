@@ -1,0 +1,40 @@
+// Rows shared among LANES consecutive invocations, a constant of the shader: 256 / LANES rows per workgroup.
+
+layout(local_size_x = 256) in;
+
+// Lanes are summed, and compared, in groups of NEAR, then the groups.
+const uint NEAR = LANES == 32u ? 4u : 16u;
+const uint GROUPS = LANES / NEAR;
+shared vec2 of_lanes[256];
+shared vec2 of_groups[256];
+
+// Row of this invocation. Rows that do not fit the grid's x axis continue along y.
+uint own_row() {
+    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    return group * (256u / LANES) + gl_LocalInvocationIndex / LANES;
+}
+
+uint lane() {
+    return gl_LocalInvocationIndex % LANES;
+}
+
+float largest_of(vec4 quad) {
+    return max(max(quad.x, quad.y), max(quad.z, quad.w));
+}
+
+// The maxima of two values over a row's lanes; of a NaN and a number, either may be returned.
+vec2 largest(vec2 value) {
+    uint slot = gl_LocalInvocationIndex;
+    uint first = slot - lane();
+    of_lanes[slot] = value;
+    barrier();
+    for (uint i = 0u; i < NEAR; i++) {
+        value = max(value, of_lanes[first + lane() % GROUPS + i * GROUPS]);
+    }
+    of_groups[slot] = value;
+    barrier();
+    for (uint i = 0u; i < GROUPS; i++) {
+        value = max(value, of_groups[first + i]);
+    }
+    return value;
+}
