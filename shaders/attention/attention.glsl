@@ -54,7 +54,8 @@ void main() {
     float largest = uintBitsToFloat(0xff800000u);
     float total = 0.0;
 
-    for (uint text = text_of(first); text < counts.texts && q_offsets[text] < last; text++) {
+    LAST_TEXT(first_text, counts.texts, q_offsets[middle] <= first)
+    for (uint text = first_text; text < counts.texts && q_offsets[text] < last; text++) {
         uint begin = q_offsets[text];
         uint end = min(q_offsets[text + 1u], last);
         uint key_begin = kv_offsets[text / push.shared_by];

@@ -8,9 +8,3 @@ INPUT_HEADS(3, v)
 OUTPUT(7, y, QUAD)
 
 #include "attention/attention-push.glsl"
-
-// The text of a token: the last nonempty one that starts at or before it.
-uint text_of(uint token) {
-    LAST_TEXT(low, counts.texts, q_offsets[middle] <= token)
-    return low;
-}

@@ -31,20 +31,24 @@ layout(push_constant) uniform Push {
     uint slice_rows;
 } push;
 
-// Columns 4 quad .. 4 quad + 3 of a row's sum.
-vec4 four(uint row, uint source, uint quad, uint quads) {
-    vec4 sum = wide(table_0_4[source * quads + quad]);
-    if (ACCUMULATE) {
-        sum = wide(y_4[row * quads + quad]) + sum;
+// Declares SUMS: a row's sum in column `place` of `width`, or in quads of columns, from views of the tables and of y.
+#define SUM(SUMS, Value, WIDE, TABLE_0, TABLE_1, TABLE_2, Y)                                                           \
+    Value SUMS(uint row, uint source, uint place, uint width) {                                                        \
+        Value sum = WIDE(TABLE_0[source * width + place]);                                                             \
+        if (ACCUMULATE) {                                                                                              \
+            sum = WIDE(Y[row * width + place]) + sum;                                                                  \
+        }                                                                                                              \
+        if (TERMS > 1u) {                                                                                              \
+            sum += WIDE(TABLE_1[index_1[row] * width + place]);                                                        \
+        }                                                                                                              \
+        if (TERMS > 2u) {                                                                                              \
+            sum += WIDE(TABLE_2[index_2[row] * width + place]);                                                        \
+        }                                                                                                              \
+        return sum;                                                                                                    \
     }
-    if (TERMS > 1u) {
-        sum += wide(table_1_4[index_1[row] * quads + quad]);
-    }
-    if (TERMS > 2u) {
-        sum += wide(table_2_4[index_2[row] * quads + quad]);
-    }
-    return sum;
-}
+
+SUM(four, vec4, wide, table_0_4, table_1_4, table_2_4, y_4)
+SUM(one, float, float, table_0, table_1, table_2, y)
 
 void in_fours(uint row, uint source) {
     uint quads = push.columns / 4u;
@@ -77,16 +81,6 @@ void main() {
         return;
     }
     for (uint c = gl_LocalInvocationID.x; c < push.columns; c += 64u) {
-        float sum = table_0[source * push.columns + c];
-        if (ACCUMULATE) {
-            sum = y[row * push.columns + c] + sum;
-        }
-        if (TERMS > 1u) {
-            sum += table_1[index_1[row] * push.columns + c];
-        }
-        if (TERMS > 2u) {
-            sum += table_2[index_2[row] * push.columns + c];
-        }
-        y[row * push.columns + c] = sum;
+        y[row * push.columns + c] = one(row, source, c, push.columns);
     }
 }

@@ -10,12 +10,6 @@
 #endif
 
 layout(constant_id = 1) const uint ACTIVATION = 0;
-#ifdef BIASED
-layout(constant_id = 0) const bool BIAS = false;
-#endif
-#ifdef ADDS
-layout(constant_id = 2) const bool RESIDUAL = false;
-#endif
 
 // Eight elements per quad.
 layout(std430, binding = 1) readonly buffer X { uvec4 x[]; };
@@ -33,9 +27,11 @@ layout(std430, binding = 3) readonly buffer Up { uvec4 up[]; };
 #define LAST 4
 #endif
 #ifdef BIASED
+layout(constant_id = 0) const bool BIAS = false;
 layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
 #endif
 #ifdef ADDS
+layout(constant_id = 2) const bool RESIDUAL = false;
 layout(std430, binding = 4) readonly buffer Residual { uvec4 residual[]; };
 layout(std430, binding = 4) readonly buffer ResidualQuads { uvec2 residual_4[]; };
 #define LAST 5

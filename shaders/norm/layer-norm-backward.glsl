@@ -1,15 +1,21 @@
 #version 460
 // Computes: y = (h - mean(h) - u mean(h u)) / d, h = g weight, u = (x - mean(x)) / d, d = sqrt(var(x) + eps); [rows, columns].
+// With RMS both means are 0: y = (h - u mean(h u)) / d, u = x / d, d = sqrt(mean(x^2) + eps).
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Means, then centred values.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 //# stored = ["float32", "float16", "bfloat16"]
+//#
+//# [builds]
+//# rms-norm-backward = { define = "RMS", stored = ["float32"] }
 #include "rows/norm-gradient.glsl"
 
 void main() {
     OWN_ROW
     float n = float(push.columns);
+    vec2 means = vec2(0.0);
 
+#ifndef RMS
     vec4 sum_x = vec4(0.0), sum_h = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad, h;
@@ -17,13 +23,18 @@ void main() {
         sum_x += quad;
         sum_h += h;
     }
-    vec2 means = totals(vec2(sum_of(sum_x), sum_of(sum_h))) / n;
+    means = totals(vec2(sum_of(sum_x), sum_of(sum_h))) / n;
+#endif
 
     vec4 squares = vec4(0.0), products = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad, h;
+#ifdef RMS
+        load(start, i, columns, h, quad);
+#else
         reload(start, i, columns, h, quad);
         h = within(h, i, columns, 0.0);
+#endif
         vec4 centred = within(quad - means.x, i, columns, 0.0);
         squares = fma(centred, centred, squares);
         products = fma(h, centred, products);

@@ -15,15 +15,13 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const bool MEAN = false;
 #else
 layout(constant_id = 0) const bool PAIRS = false;
+layout(std430, binding = 4) writeonly buffer Zero { int zero[]; };
 #endif
 layout(constant_id = 1) const bool FACTORS = false;
 
 layout(std430, binding = 1) readonly buffer X { float x[]; };
 layout(std430, binding = 2) readonly buffer Factors { float factors[]; };
 layout(std430, binding = 3) writeonly buffer Scale { float scale[]; };
-#ifdef AFFINE
-layout(std430, binding = 4) writeonly buffer Zero { int zero[]; };
-#endif
 
 layout(push_constant) uniform Push {
     ROW_MEMBERS

@@ -16,8 +16,10 @@ layout(constant_id = 1) const bool STOCHASTIC = false;
 #ifndef AFFINE
 layout(constant_id = 0) const uint LEVELS = INT8;
 layout(constant_id = 3) const bool UNPACKED = false;
+#define PAIRS false
 #else
 layout(constant_id = 0) const bool PAIRS = false;
+layout(std430, binding = 5) readonly buffer Zero { int zero[]; };
 #define LEVELS INT8
 #define UNPACKED false
 #endif
@@ -27,9 +29,6 @@ layout(std430, binding = 1) readonly buffer X { float x[]; };
 layout(std430, binding = 2) readonly buffer Factors { float factors[]; };
 layout(std430, binding = 3) readonly buffer Scale { float scale[]; };
 layout(std430, binding = 4) writeonly buffer Q { uint q[]; };
-#ifdef AFFINE
-layout(std430, binding = 5) readonly buffer Zero { int zero[]; };
-#endif
 
 layout(push_constant) uniform Push {
     ROW_MEMBERS
@@ -53,11 +52,7 @@ int quantized(uint row, uint column, uint chance) {
         return floatBitsToUint(element) - 1u < 0x7f800000u ? 1 : -1;
     }
     uint place = row * push.per_row + column / push.group;
-#ifdef AFFINE
     float factor = scale[PAIRS ? 2u * place : place];
-#else
-    float factor = scale[place];
-#endif
     if ((floatBitsToUint(factor) & 0x7fffffffu) > 0x7f800000u) {
         return 0;
     }

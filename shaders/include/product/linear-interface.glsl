@@ -18,12 +18,6 @@
 // Whether rows of x and the weight start at multiples of four elements.
 ALIGNED_ROWS(VECTOR, 0);
 layout(constant_id = 2) const uint ACTIVATION = 0;
-#ifdef BIASED
-layout(constant_id = 1) const bool BIAS = false;
-#endif
-#ifdef ADDS
-layout(constant_id = 3) const bool RESIDUAL = false;
-#endif
 // Whether rows of the result do.
 ALIGNED_ROWS(VECTOR_Y, 7);
 
@@ -37,9 +31,11 @@ INPUT(3, norm_weight, vec4)
 #endif
 #ifdef NORMED
 INPUT(4, norm_bias, vec4)
+#define RESULT 7
 #endif
 #ifdef FOLDED
 layout(std430, binding = 4) readonly buffer Columns { vec2 columns[]; };
+#define RESULT 6
 #endif
 INPUT(WEIGHT, weight, QUAD)
 #ifdef GATED
@@ -47,17 +43,13 @@ INPUT(3, up, QUAD)
 #define RESULT 4
 #endif
 #ifdef BIASED
+layout(constant_id = 1) const bool BIAS = false;
 INPUT(WEIGHT + 1, bias, vec4)
 #endif
 #ifdef ADDS
+layout(constant_id = 3) const bool RESIDUAL = false;
 INPUT(4, residual, QUAD)
 #define RESULT 5
-#endif
-#ifdef NORMED
-#define RESULT 7
-#endif
-#ifdef FOLDED
-#define RESULT 6
 #endif
 #ifdef EXPERTS
 #define ORDER 4
