@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::simd::{self, Arch, ByteUnit, INTEGER_PANEL, Line, integer_panel, multiply_integers};
+use super::simd::{Arch, ByteUnit, INTEGER_PANEL, Line, integer_panel, multiply_integers};
 use crate::Result;
 
 /// A weight `[columns, depth]`.
@@ -113,15 +113,11 @@ impl<'a> PackedIntegers<'a> {
             let sums = &mut sums[..INTEGER_PANEL.min(columns.end - column)];
             for row in 0..rows {
                 let q = &q[row * self.depth..][..self.depth];
-                simd::vectorized(
-                    arch,
-                    #[inline(always)]
-                    || {
-                        for (i, sum) in sums.iter_mut().enumerate() {
-                            *sum = dot(q, &weight[(column + i) * self.depth..][..self.depth]);
-                        }
-                    },
-                );
+                arch.vectorized(inlined!(|| {
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        *sum = dot(q, &weight[(column + i) * self.depth..][..self.depth]);
+                    }
+                }));
                 take(row, column, sums);
             }
         }

@@ -5,6 +5,14 @@
 //! batch ── chunks.rs ─▶ chunks of whole texts ── program.rs ─▶ step after step, kernels/<op>.rs ── simd/ ─▶ rows
 //! ```
 
+/// A closure that becomes part of the function that calls it, compiled for that function's instruction set.
+macro_rules! inlined {
+    ($($closure:tt)+) => {{
+        #[inline(always)]
+        $($closure)+
+    }};
+}
+
 mod arrays;
 mod chunks;
 mod constants;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::constants::Constants;
-use super::simd::{self, Arch};
+use super::simd::Arch;
 use super::threads::Team;
 use super::written::Written;
 use crate::dtype::DType;
@@ -137,14 +137,10 @@ pub struct Rows<'a> {
 
 impl Rows<'_> {
     /// Passes each piece to `work` with the index of its first row, as [`Team::rows`] does, compiled for the instruction
-    /// set. `work` and everything it calls must be `#[inline(always)]`.
+    /// set. `work` must be an `inlined!` closure, and everything it calls `#[inline(always)]`.
     pub fn vectorized(self, work: impl Fn(usize, &mut [f32]) + Sync) {
         self.team.rows(self.out, self.columns, self.least, |first, part| {
-            simd::vectorized(
-                self.arch,
-                #[inline(always)]
-                || work(first, part),
-            );
+            self.arch.vectorized(inlined!(|| work(first, part)));
         });
     }
 }

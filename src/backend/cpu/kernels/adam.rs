@@ -18,27 +18,21 @@ pub(super) fn adam(step: &Step<'_>, op: &Adam, results: &mut [&mut [f32]]) -> Re
     }
     let old = &**parameter;
     let decayed = |mean: &mut [f32], beta: f32, term: fn(f32) -> f32| {
-        step.rows(mean, 1, LEAST).vectorized(
-            #[inline(always)]
-            |first, part| {
-                for ((mean, g), old) in part.iter_mut().zip(&g[first..]).zip(&old[first..]) {
-                    let own = factor * g;
-                    let own = if op.coupled == 0.0 { own } else { own + op.coupled * old };
-                    *mean = beta * *mean + (1.0 - beta) * term(own);
-                }
-            },
-        );
+        step.rows(mean, 1, LEAST).vectorized(inlined!(|first, part| {
+            for ((mean, g), old) in part.iter_mut().zip(&g[first..]).zip(&old[first..]) {
+                let own = factor * g;
+                let own = if op.coupled == 0.0 { own } else { own + op.coupled * old };
+                *mean = beta * *mean + (1.0 - beta) * term(own);
+            }
+        }));
     };
     decayed(m, op.beta1, |g| g);
     decayed(v, op.beta2, |g| g * g);
     let (m, v) = (&**m, &**v);
-    step.rows(parameter, 1, LEAST).vectorized(
-        #[inline(always)]
-        |first, part| {
-            for ((p, m), v) in part.iter_mut().zip(&m[first..]).zip(&v[first..]) {
-                *p -= rate * (m / c1 / ((v / c2).sqrt() + op.eps) + op.decay * *p);
-            }
-        },
-    );
+    step.rows(parameter, 1, LEAST).vectorized(inlined!(|first, part| {
+        for ((p, m), v) in part.iter_mut().zip(&m[first..]).zip(&v[first..]) {
+            *p -= rate * (m / c1 / ((v / c2).sqrt() + op.eps) + op.decay * *p);
+        }
+    }));
     Ok(())
 }

@@ -153,16 +153,12 @@ impl Text<'_> {
     pub(super) fn drop_out(&self, arch: Arch, head: usize, queries: &Range<usize>, end: usize, rows: &mut [f32]) {
         let Attention { heads, dropout, stream, .. } = *self.op;
         let Some(key) = self.key else { return };
-        simd::vectorized(
-            arch,
-            #[inline(always)]
-            || {
-                for (query, row) in queries.clone().zip(rows.chunks_exact_mut(self.keys.padded)) {
-                    let place = (self.first_query + query) * heads + head;
-                    drop_out(dropout, &Sequence::of_key(key, [stream, place as u32]), 0, &mut row[..end]);
-                }
-            },
-        );
+        arch.vectorized(inlined!(|| {
+            for (query, row) in queries.clone().zip(rows.chunks_exact_mut(self.keys.padded)) {
+                let place = (self.first_query + query) * heads + head;
+                drop_out(dropout, &Sequence::of_key(key, [stream, place as u32]), 0, &mut row[..end]);
+            }
+        }));
     }
 
     /// The position of a query among the keys.

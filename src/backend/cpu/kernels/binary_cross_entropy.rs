@@ -9,13 +9,10 @@ pub(super) fn binary_cross_entropy(step: &Step<'_>, _: &BinaryCrossEntropy, out:
     let (p, t) = (step.floats(0)?, step.floats(1)?);
     // The comparison is false for NaN, which is preserved.
     let bounded = |log: f32| if log < -100.0 { -100.0 } else { log };
-    step.rows(out, 1, 1024).vectorized(
-        #[inline(always)]
-        |first, part| {
-            for ((y, p), t) in part.iter_mut().zip(&p[first..]).zip(&t[first..]) {
-                *y = -(t * bounded(logarithm(*p)) + (1.0 - t) * bounded(logarithm_of_rest(*p)));
-            }
-        },
-    );
+    step.rows(out, 1, 1024).vectorized(inlined!(|first, part| {
+        for ((y, p), t) in part.iter_mut().zip(&p[first..]).zip(&t[first..]) {
+            *y = -(t * bounded(logarithm(*p)) + (1.0 - t) * bounded(logarithm_of_rest(*p)));
+        }
+    }));
     Ok(())
 }

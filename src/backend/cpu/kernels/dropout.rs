@@ -11,13 +11,10 @@ const GROUP: usize = 64;
 pub(super) fn dropout(step: &Step<'_>, op: &Dropout, out: &mut [f32]) -> Result<()> {
     let x = step.floats(0)?;
     let numbers = op.numbers(step.given(1).then(|| step.words(1)).transpose()?);
-    step.rows(out, 1, 1 << 14).vectorized(
-        #[inline(always)]
-        |first, part| {
-            part.copy_from_slice(&x[first..][..part.len()]);
-            drop_out(op.p, &numbers, first, part);
-        },
-    );
+    step.rows(out, 1, 1 << 14).vectorized(inlined!(|first, part| {
+        part.copy_from_slice(&x[first..][..part.len()]);
+        drop_out(op.p, &numbers, first, part);
+    }));
     Ok(())
 }
 

@@ -18,39 +18,26 @@ pub(super) fn activate(arch: Arch, function: &Activation, values: &mut [f32]) {
     /// One loop per function, each without a branch on the kind.
     macro_rules! map {
         ($x:ident => $y:expr) => {
-            simd::vectorized(
-                arch,
-                #[inline(always)]
-                || {
-                    for value in values.iter_mut() {
-                        let $x = *value;
-                        *value = $y;
-                    }
-                },
-            )
+            arch.vectorized(inlined!(|| {
+                for value in values.iter_mut() {
+                    let $x = *value;
+                    *value = $y;
+                }
+            }))
         };
     }
     let (a, b) = (function.a, function.b);
     match function.kind {
         kind if kind.ends_linear() => arch.dispatch(Elements { kind, values }),
         Softplus => map!(x => softplus(x)),
-        Gcu => simd::vectorized(
-            arch,
-            #[inline(always)]
-            || {
-                for values in values.chunks_mut(BLOCK) {
-                    let mut x = [0.0; BLOCK];
-                    let x = &mut x[..values.len()];
-                    x.copy_from_slice(values);
-                    with_angles(
-                        values,
-                        x,
-                        #[inline(always)]
-                        |y, x, (_, cosine)| *y = (x * cosine) as f32,
-                    );
-                }
-            },
-        ),
+        Gcu => arch.vectorized(inlined!(|| {
+            for values in values.chunks_mut(BLOCK) {
+                let mut x = [0.0; BLOCK];
+                let x = &mut x[..values.len()];
+                x.copy_from_slice(values);
+                with_angles(values, x, inlined!(|y, x, (_, cosine)| *y = (x * cosine) as f32));
+            }
+        })),
         LeakyRelu => map!(x => if x < 0.0 { a * x } else { x }),
         Roswish => map!(x => (x + a) * logistic(b * x) - a / 2.0),
         Sqrt => map!(x => x.sqrt()),
@@ -66,16 +53,12 @@ pub(super) fn times_slope(arch: Arch, function: &Activation, x: &[f32], values: 
     /// As above.
     macro_rules! map {
         ($x:ident => $slope:expr) => {
-            simd::vectorized(
-                arch,
-                #[inline(always)]
-                || {
-                    for (y, x) in values.iter_mut().zip(x) {
-                        let $x = *x;
-                        *y *= $slope;
-                    }
-                },
-            )
+            arch.vectorized(inlined!(|| {
+                for (y, x) in values.iter_mut().zip(x) {
+                    let $x = *x;
+                    *y *= $slope;
+                }
+            }))
         };
     }
     let (a, b) = (function.a, function.b);
@@ -94,20 +77,15 @@ pub(super) fn times_slope(arch: Arch, function: &Activation, x: &[f32], values: 
         Tanh => map!(x => 4.0 * logistic(2.0 * x) * logistic(-2.0 * x)),
         Sigmoid => map!(x => logistic(x) * logistic(-x)),
         Softplus => map!(x => logistic(x)),
-        Gcu => simd::vectorized(
-            arch,
-            #[inline(always)]
-            || {
-                for (values, x) in values.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
-                    with_angles(
-                        values,
-                        x,
-                        #[inline(always)]
-                        |y, x, (sine, cosine)| *y = (f64::from(*y) * (cosine - x * sine)) as f32,
-                    );
-                }
-            },
-        ),
+        Gcu => arch.vectorized(inlined!(|| {
+            for (values, x) in values.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
+                with_angles(
+                    values,
+                    x,
+                    inlined!(|y, x, (sine, cosine)| *y = (f64::from(*y) * (cosine - x * sine)) as f32),
+                );
+            }
+        })),
         Sqrt => map!(x => 0.5 / x.sqrt()),
         Exp => map!(x => exponential(x)),
         Log => map!(x => 1.0 / x),

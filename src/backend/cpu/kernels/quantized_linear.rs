@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::functions::activate;
 use super::integer_linear::{products, weight};
 use crate::backend::cpu::integers::{PackedIntegers, dot};
-use crate::backend::cpu::simd;
 use crate::backend::cpu::step::Step;
 use crate::ops::{Activation, QuantizedLinear, Residual, Scope};
 use crate::{Error, Result};
@@ -34,34 +33,29 @@ pub(super) fn quantized_linear(step: &Step<'_>, op: &QuantizedLinear, out: &mut 
     } else {
         products(step, weight, out, |row, column, sums, y| {
             let zero = finish.zero(row);
-            simd::vectorized(
-                step.arch,
-                #[inline(always)]
-                || {
-                    let factors = &finish.factors[column..][..y.len()];
-                    if zero == 0 {
-                        for ((y, sum), factor) in y.iter_mut().zip(sums).zip(factors) {
-                            *y = *sum as f32 * factor;
-                        }
-                    } else {
-                        let ones = &finish.sums[column..][..y.len()];
-                        for (((y, sum), factor), ones) in y.iter_mut().zip(sums).zip(factors).zip(ones) {
-                            *y = (sum - zero * ones) as f32 * factor;
-                        }
+            step.arch.vectorized(inlined!(|| {
+                let factors = &finish.factors[column..][..y.len()];
+                if zero == 0 {
+                    for ((y, sum), factor) in y.iter_mut().zip(sums).zip(factors) {
+                        *y = *sum as f32 * factor;
                     }
-                    finish.rest(row, column, y);
-                },
-            );
+                } else {
+                    let ones = &finish.sums[column..][..y.len()];
+                    for (((y, sum), factor), ones) in y.iter_mut().zip(sums).zip(factors).zip(ones) {
+                        *y = (sum - zero * ones) as f32 * factor;
+                    }
+                }
+                finish.rest(row, column, y);
+            }));
             if let Some(kind) = op.activation {
                 activate(step.arch, &Activation::from(kind), y);
             }
         })?;
     }
     if let Some(residual) = residual {
-        step.rows(out, n, 16).vectorized(
-            #[inline(always)]
-            |first, part| part.iter_mut().zip(&residual[first * n..]).for_each(|(y, residual)| *y += residual),
-        );
+        step.rows(out, n, 16).vectorized(inlined!(|first, part| {
+            part.iter_mut().zip(&residual[first * n..]).for_each(|(y, residual)| *y += residual);
+        }));
     }
     Ok(())
 }
@@ -107,26 +101,23 @@ fn by_groups(
     if weight.row(0).is_none() && !out.is_empty() {
         return Err(Error::InvalidArgument("quantized_linear: the weight is not in rows".into()));
     }
-    step.rows(out, n, 4).vectorized(
-        #[inline(always)]
-        |first, part| {
-            for column in 0..n {
-                let weight = weight.row(column).unwrap_or(&[]);
-                for (row, y) in (first..).zip(part.chunks_exact_mut(n)) {
-                    let zero = finish.zero(row);
-                    let groups = q[row * k..][..k].chunks(group).zip(weight.chunks(group));
-                    let parts = groups.zip(&finish.factors[column * per_row..]);
-                    y[column] = parts.fold(0.0, |sum, ((q, weight), factor)| {
-                        let ones: i32 = if zero == 0 { 0 } else { weight.iter().map(|w| i32::from(*w)).sum() };
-                        sum + (dot(q, weight) - zero * ones) as f32 * factor
-                    });
-                }
-            }
+    step.rows(out, n, 4).vectorized(inlined!(|first, part| {
+        for column in 0..n {
+            let weight = weight.row(column).unwrap_or(&[]);
             for (row, y) in (first..).zip(part.chunks_exact_mut(n)) {
-                finish.rest(row, 0, y);
+                let zero = finish.zero(row);
+                let groups = q[row * k..][..k].chunks(group).zip(weight.chunks(group));
+                let parts = groups.zip(&finish.factors[column * per_row..]);
+                y[column] = parts.fold(0.0, |sum, ((q, weight), factor)| {
+                    let ones: i32 = if zero == 0 { 0 } else { weight.iter().map(|w| i32::from(*w)).sum() };
+                    sum + (dot(q, weight) - zero * ones) as f32 * factor
+                });
             }
-        },
-    );
+        }
+        for (row, y) in (first..).zip(part.chunks_exact_mut(n)) {
+            finish.rest(row, 0, y);
+        }
+    }));
     if let Some(kind) = finish.op.activation {
         let function = Activation::from(kind);
         step.team.rows(out, n, 1 + 4096 / n, |_, part| activate(step.arch, &function, part));

@@ -148,29 +148,26 @@ pub(super) fn reduce(step: &Step<'_>, op: &Reduce, out: &mut [f32]) -> Result<()
     let chunks = if whole { 1 } else { n.div_ceil(chunk) };
     let planes = op.planes(weights.is_some());
     let width = if whole { inner } else { planes * inner };
-    step.rows(out, width, (4096 / (chunk * inner).max(1)).max(1)).vectorized(
-        #[inline(always)]
-        |first, part| {
-            let mut both = vec![0.0f32; 2 * inner];
-            for (unit, y) in (first..).zip(part.chunks_exact_mut(width)) {
-                let o = unit / chunks;
-                let rows = unit % chunks * chunk..n.min((unit % chunks + 1) * chunk);
-                let given = Part {
-                    x: &x[o * n * inner..][..n * inner],
-                    weights: weights.map(|weights| &weights[o * n..][..n]),
-                    inner,
-                };
-                given.planes(op.kind, rows, &mut both);
-                if !whole {
-                    y.copy_from_slice(&both[..width]);
-                    continue;
-                }
-                let (values, seconds) = both.split_at(inner);
-                for ((y, value), second) in y.iter_mut().zip(values).zip(seconds) {
-                    *y = finish(op.kind, weights.is_some(), n, *value, *second);
-                }
+    step.rows(out, width, (4096 / (chunk * inner).max(1)).max(1)).vectorized(inlined!(|first, part| {
+        let mut both = vec![0.0f32; 2 * inner];
+        for (unit, y) in (first..).zip(part.chunks_exact_mut(width)) {
+            let o = unit / chunks;
+            let rows = unit % chunks * chunk..n.min((unit % chunks + 1) * chunk);
+            let given = Part {
+                x: &x[o * n * inner..][..n * inner],
+                weights: weights.map(|weights| &weights[o * n..][..n]),
+                inner,
+            };
+            given.planes(op.kind, rows, &mut both);
+            if !whole {
+                y.copy_from_slice(&both[..width]);
+                continue;
             }
-        },
-    );
+            let (values, seconds) = both.split_at(inner);
+            for ((y, value), second) in y.iter_mut().zip(values).zip(seconds) {
+                *y = finish(op.kind, weights.is_some(), n, *value, *second);
+            }
+        }
+    }));
     Ok(())
 }

@@ -15,18 +15,14 @@ pub(super) fn sgd(step: &Step<'_>, op: &Sgd, results: &mut [&mut [f32]]) -> Resu
         return Ok(());
     }
     let old = &**parameter;
-    step.rows(m, 1, LEAST).vectorized(
-        #[inline(always)]
-        |first, part| {
-            for ((m, g), old) in part.iter_mut().zip(&g[first..]).zip(&old[first..]) {
-                *m = op.momentum * *m + (factor * g + op.decay * old);
-            }
-        },
-    );
+    step.rows(m, 1, LEAST).vectorized(inlined!(|first, part| {
+        for ((m, g), old) in part.iter_mut().zip(&g[first..]).zip(&old[first..]) {
+            *m = op.momentum * *m + (factor * g + op.decay * old);
+        }
+    }));
     let m = &**m;
-    step.rows(parameter, 1, LEAST).vectorized(
-        #[inline(always)]
-        |first, part| part.iter_mut().zip(&m[first..]).for_each(|(p, m)| *p -= rate * m),
-    );
+    step.rows(parameter, 1, LEAST).vectorized(inlined!(|first, part| {
+        part.iter_mut().zip(&m[first..]).for_each(|(p, m)| *p -= rate * m);
+    }));
     Ok(())
 }

@@ -149,51 +149,24 @@ fn map<S: Simd>(simd: S, values: &mut [f32], f: impl Fn(S, S::f32s) -> S::f32s) 
 pub fn activate<S: Simd>(simd: S, kind: ActivationKind, values: &mut [f32]) {
     match kind {
         ActivationKind::Identity => {}
-        ActivationKind::GeluErf => map(
-            simd,
-            values,
-            #[inline(always)]
-            |simd, x| gelu_erf(simd, x),
-        ),
-        ActivationKind::GeluTanh => map(
-            simd,
-            values,
-            #[inline(always)]
-            |simd, x| gelu_tanh(simd, x),
-        ),
+        ActivationKind::GeluErf => map(simd, values, inlined!(|simd, x| gelu_erf(simd, x))),
+        ActivationKind::GeluTanh => map(simd, values, inlined!(|simd, x| gelu_tanh(simd, x))),
         ActivationKind::Relu => map(
             simd,
             values,
-            #[inline(always)]
-            |simd, x| {
+            inlined!(|simd, x| {
                 let zero = simd.splat_f32s(0.0);
                 // False for NaN, which is preserved.
                 simd.select_f32s(simd.less_than_f32s(x, zero), zero, x)
-            },
+            }),
         ),
-        ActivationKind::Silu => map(
-            simd,
-            values,
-            #[inline(always)]
-            |simd, x| simd.mul_f32s(x, sigmoid(simd, x)),
-        ),
-        ActivationKind::Tanh => map(
-            simd,
-            values,
-            #[inline(always)]
-            |simd, x| tanh(simd, x),
-        ),
-        ActivationKind::Sigmoid => map(
-            simd,
-            values,
-            #[inline(always)]
-            |simd, x| sigmoid(simd, x),
-        ),
+        ActivationKind::Silu => map(simd, values, inlined!(|simd, x| simd.mul_f32s(x, sigmoid(simd, x)))),
+        ActivationKind::Tanh => map(simd, values, inlined!(|simd, x| tanh(simd, x))),
+        ActivationKind::Sigmoid => map(simd, values, inlined!(|simd, x| sigmoid(simd, x))),
         ActivationKind::QuickGelu => map(
             simd,
             values,
-            #[inline(always)]
-            |simd, x| simd.mul_f32s(x, sigmoid(simd, simd.mul_f32s(x, simd.splat_f32s(1.702)))),
+            inlined!(|simd, x| simd.mul_f32s(x, sigmoid(simd, simd.mul_f32s(x, simd.splat_f32s(1.702))))),
         ),
         kind => unreachable!("{kind:?} ends no product"),
     }

@@ -22,7 +22,7 @@ pub use elementary::{
 };
 pub use integers::{ByteUnit, INTEGER_PANEL, INTEGER_ROWS, Line, integer_panel, multiply_integers};
 pub use math::{activate, add, exp_falling, tanh};
-pub use plain::{largest, nan_max, range, sum_by, vectorized};
+pub use plain::{largest, nan_max, range, sum_by};
 pub use product::{Finish, PANEL_VECTORS, Product, Scale, lanes};
 pub use tile::CHAIN;
 pub use tiles::{PANEL, PackPanel, TileProduct, TileUnit, panel_floats};
@@ -114,13 +114,11 @@ pub fn sum_of_squares<S: Simd>(simd: S, values: &[f32], mean: f32) -> f32 {
     sum_of(
         simd,
         values,
-        #[inline(always)]
-        |simd, x| {
+        inlined!(|simd, x| {
             let d = simd.sub_f32s(x, center);
             simd.mul_f32s(d, d)
-        },
-        #[inline(always)]
-        |x| (x - mean) * (x - mean),
+        }),
+        inlined!(|x| (x - mean) * (x - mean)),
     )
 }
 

@@ -1,27 +1,30 @@
-//! Loops over rows in plain Rust, for LLVM to vectorize: everything here is inlined into a function that [`vectorized`]
-//! compiles for the instruction set. Sums run in a number of chains that is the same on every machine, so bits are the
-//! same everywhere.
+//! Loops over rows in plain Rust, for LLVM to vectorize: everything here is inlined into a function that
+//! [`Arch::vectorized`] compiles for the instruction set. Sums run in a number of chains that is the same on every
+//! machine, so bits are the same everywhere.
 
 use pulp::{Simd, WithSimd};
 
 use super::Arch;
 
-/// Runs loops compiled for the instruction set in use. `body` and everything it calls must be `#[inline(always)]`, too.
-///
-/// `body` must not be an `FnOnce`: a closure called through that trait may become a separate function, compiled for the
-/// baseline.
-pub fn vectorized(arch: Arch, body: impl FnMut()) {
-    struct Body<F>(F);
+impl Arch {
+    /// Runs loops compiled for the instruction set in use. `body` must be an `inlined!` closure, and everything
+    /// it calls `#[inline(always)]`.
+    ///
+    /// `body` must not be an `FnOnce`: a closure called through that trait may become a separate function, compiled for the
+    /// baseline.
+    pub fn vectorized(self, body: impl FnMut()) {
+        struct Body<F>(F);
 
-    impl<F: FnMut()> WithSimd for Body<F> {
-        type Output = ();
+        impl<F: FnMut()> WithSimd for Body<F> {
+            type Output = ();
 
-        #[inline(always)]
-        fn with_simd<S: Simd>(mut self, _: S) {
-            (self.0)();
+            #[inline(always)]
+            fn with_simd<S: Simd>(mut self, _: S) {
+                (self.0)();
+            }
         }
+        self.dispatch(Body(body));
     }
-    arch.dispatch(Body(body));
 }
 
 /// Number of sums that run side by side.
@@ -59,13 +62,7 @@ fn fold<const K: usize>(
 /// Sum of `f` of the operands' elements.
 #[inline(always)]
 pub fn sum_by<const K: usize>(operands: [&[f32]; K], f: impl Fn([f32; K]) -> f32) -> f32 {
-    fold(
-        operands,
-        0.0,
-        f,
-        #[inline(always)]
-        |a, b| a + b,
-    )
+    fold(operands, 0.0, f, inlined!(|a, b| a + b))
 }
 
 /// The larger of two, NaN if either is NaN.
@@ -78,13 +75,7 @@ pub fn nan_max(a: f32, b: f32) -> f32 {
 /// The largest element, NaN if one is NaN, negative infinity if there is none.
 #[inline(always)]
 pub fn largest(values: &[f32]) -> f32 {
-    fold(
-        [values],
-        f32::NEG_INFINITY,
-        #[inline(always)]
-        |[x]| x,
-        nan_max,
-    )
+    fold([values], f32::NEG_INFINITY, inlined!(|[x]| x), nan_max)
 }
 
 /// The least and the largest element, or 0 where that is less or more; no element is NaN.
@@ -96,14 +87,7 @@ pub fn range(values: &[f32]) -> (f32, f32) {
 /// The largest product with `sign`, at least 0.
 #[inline(always)]
 fn farthest(values: &[f32], sign: f32) -> f32 {
-    fold(
-        [values],
-        0.0,
-        #[inline(always)]
-        |[x]| sign * x,
-        #[inline(always)]
-        |a: f32, b| if a < b { b } else { a },
-    )
+    fold([values], 0.0, inlined!(|[x]| sign * x), inlined!(|a: f32, b| if a < b { b } else { a }))
 }
 
 #[cfg(test)]

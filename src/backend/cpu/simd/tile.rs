@@ -126,25 +126,13 @@ impl Product<'_> {
             Some(packed) => {
                 let a = &packed.as_chunks::<R>().0[..chain.terms];
                 for k in 0..chain.terms {
-                    add_products(
-                        simd,
-                        #[inline(always)]
-                        |i| a[k][i],
-                        &b[k],
-                        &mut sums,
-                    );
+                    add_products(simd, inlined!(|i| a[k][i]), &b[k], &mut sums);
                 }
             }
             None => {
                 let a: [&[f32]; R] = self.rows_of(chain, row);
                 for k in 0..chain.terms {
-                    add_products(
-                        simd,
-                        #[inline(always)]
-                        |i| a[i][k],
-                        &b[k],
-                        &mut sums,
-                    );
+                    add_products(simd, inlined!(|i| a[i][k]), &b[k], &mut sums);
                 }
             }
         }

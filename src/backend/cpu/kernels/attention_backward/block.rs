@@ -105,11 +105,7 @@ impl Task<'_> {
             let row = |i: usize| operand.head(first + i, head, dim);
             pack(columns, rows, dim, op.hides(), row, by_column);
             let (turned, product) = (&mut turned[..rows * end], &mut product[..end * dim]);
-            simd::vectorized(
-                self.arch,
-                #[inline(always)]
-                || turn(matrix, keys.padded, rows, end, turned),
-            );
+            self.arch.vectorized(inlined!(|| turn(matrix, keys.padded, rows, end, turned)));
             Product {
                 a: turned,
                 a_stride: rows,
