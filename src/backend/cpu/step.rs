@@ -143,4 +143,14 @@ impl Rows<'_> {
             self.arch.vectorized(inlined!(|| work(first, part)));
         });
     }
+
+    /// As [`Rows::vectorized`], row by row: passes each to `work` with its index.
+    pub fn each(self, work: impl Fn(usize, &mut [f32]) + Sync) {
+        let columns = self.columns;
+        self.vectorized(inlined!(|first, part| {
+            for (row, y) in (first..).zip(part.chunks_exact_mut(columns)) {
+                work(row, y);
+            }
+        }));
+    }
 }

@@ -10,21 +10,19 @@ pub(super) fn attention_mask(step: &Step<'_>, op: &AttentionMask, out: &mut [f32
     let each = axes[1..axes.len() - 1].iter().product::<usize>();
     let scores = step.floats(0)?;
     let mask = step.given(1).then(|| step.floats(1)).transpose()?;
-    step.team.rows(out, keys, 16, |first, part| {
-        for (i, (y, x)) in part.chunks_exact_mut(keys).zip(scores[first * keys..].chunks_exact(keys)).enumerate() {
-            let row = first + i;
-            let seen = if op.causal { keys.min(row % rows + 1) } else { keys };
-            match mask {
-                None => y[..seen].copy_from_slice(&x[..seen]),
-                Some(mask) => {
-                    let mask = &mask[row / each * keys..][..seen];
-                    for ((y, x), keep) in y.iter_mut().zip(x).zip(mask) {
-                        *y = if *keep == 0.0 { x + op.mask_value } else { *x };
-                    }
+    step.rows(out, keys, 16).each(inlined!(|row, y| {
+        let x = &scores[row * keys..][..keys];
+        let seen = if op.causal { keys.min(row % rows + 1) } else { keys };
+        match mask {
+            None => y[..seen].copy_from_slice(&x[..seen]),
+            Some(mask) => {
+                let mask = &mask[row / each * keys..][..seen];
+                for ((y, x), keep) in y.iter_mut().zip(x).zip(mask) {
+                    *y = if *keep == 0.0 { x + op.mask_value } else { *x };
                 }
             }
-            y[seen..].iter_mut().zip(&x[seen..]).for_each(|(y, x)| *y = x + op.mask_value);
         }
-    });
+        y[seen..].iter_mut().zip(&x[seen..]).for_each(|(y, x)| *y = x + op.mask_value);
+    }));
     Ok(())
 }

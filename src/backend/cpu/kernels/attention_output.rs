@@ -10,18 +10,16 @@ pub(super) fn attention_output(step: &Step<'_>, op: &AttentionOutput, out: &mut 
     let row = step.plan.shaders.find(ATTENTION_OUTPUT, &op.architecture);
     let pattern = row.map_or(Pattern::Full, |row| row.pattern);
     let (weights, values) = (step.floats(0)?, step.floats(1)?);
-    step.rows(out, head_dim, 8).vectorized(inlined!(|first, part| {
+    step.rows(out, head_dim, 8).each(inlined!(|row, y| {
         // Rows are numbered `(b * q_len + i) * heads + h`.
-        for (row, y) in (first..).zip(part.chunks_exact_mut(head_dim)) {
-            let (head, query, text) = (row % heads, row / heads % q_len, row / heads / q_len);
-            let weights = &weights[((text * heads + head) * q_len + query) * kv_len..][..kv_len];
-            let kv_head = head * kv_heads / heads;
-            y.fill(0.0);
-            for (key, w) in weights.iter().enumerate() {
-                if pattern.allows(op, query, key, kv_len) {
-                    let v = &values[((text * kv_len + key) * kv_heads + kv_head) * head_dim..][..head_dim];
-                    y.iter_mut().zip(v).for_each(|(y, v)| *y = w.mul_add(*v, *y));
-                }
+        let (head, query, text) = (row % heads, row / heads % q_len, row / heads / q_len);
+        let weights = &weights[((text * heads + head) * q_len + query) * kv_len..][..kv_len];
+        let kv_head = head * kv_heads / heads;
+        y.fill(0.0);
+        for (key, w) in weights.iter().enumerate() {
+            if pattern.allows(op, query, key, kv_len) {
+                let v = &values[((text * kv_len + key) * kv_heads + kv_head) * head_dim..][..head_dim];
+                y.iter_mut().zip(v).for_each(|(y, v)| *y = w.mul_add(*v, *y));
             }
         }
     }));

@@ -7,10 +7,10 @@ use crate::ops::{Binary, BinaryKind};
 
 pub(super) fn binary(step: &Step<'_>, op: &Binary, out: &mut [f32]) -> Result<()> {
     match op.kind {
-        BinaryKind::Add => walk(step, out, |a, b| a + b),
-        BinaryKind::Subtract => walk(step, out, |a, b| a - b),
-        BinaryKind::Multiply => walk(step, out, |a, b| a * b),
-        BinaryKind::Divide => walk(step, out, |a, b| a / b),
+        BinaryKind::Add => walk(step, out, inlined!(|a, b| a + b)),
+        BinaryKind::Subtract => walk(step, out, inlined!(|a, b| a - b)),
+        BinaryKind::Multiply => walk(step, out, inlined!(|a, b| a * b)),
+        BinaryKind::Divide => walk(step, out, inlined!(|a, b| a / b)),
     }
 }
 
@@ -18,23 +18,20 @@ fn walk(step: &Step<'_>, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Copy + S
     let (a, b) = (step.floats(0)?, step.floats(1)?);
     let axes = broadcast(step.shape(0), step.shape(1))?;
     let Some((inner, outer)) = axes.split_first() else {
-        step.team.rows(out, 1, 4096, |first, part| {
+        step.rows(out, 1, 4096).vectorized(inlined!(|first, part| {
             part.iter_mut().zip(&a[first..]).zip(&b[first..]).for_each(|((y, a), b)| *y = f(*a, *b));
-        });
+        }));
         return Ok(());
     };
     // The batch determines the size of the only axis: 0 means all elements, of which there may be none.
     let columns = if inner.size == 0 { out.len().max(1) } else { inner.size };
-    step.team.rows(out, columns, 1 + 4096 / columns, |first, part| {
-        let rows = part.chunks_exact_mut(columns).zip(a[first * columns..].chunks_exact(columns));
-        for (row, (y, a)) in rows.enumerate() {
-            let b = &b[start(outer, first + row)..];
-            match inner.stride {
-                0 => y.iter_mut().zip(a).for_each(|(y, a)| *y = f(*a, b[0])),
-                _ => y.iter_mut().zip(a).zip(b).for_each(|((y, a), b)| *y = f(*a, *b)),
-            }
+    step.rows(out, columns, 1 + 4096 / columns).each(inlined!(|row, y| {
+        let (a, b) = (&a[row * columns..], &b[start(outer, row)..]);
+        match inner.stride {
+            0 => y.iter_mut().zip(a).for_each(|(y, a)| *y = f(*a, b[0])),
+            _ => y.iter_mut().zip(a).zip(b).for_each(|((y, a), b)| *y = f(*a, *b)),
         }
-    });
+    }));
     Ok(())
 }
 

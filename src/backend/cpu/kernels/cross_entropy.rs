@@ -58,22 +58,19 @@ impl<'a> Losses<'a> {
 pub(super) fn cross_entropy(step: &Step<'_>, op: &CrossEntropy, out: &mut [f32]) -> Result<()> {
     let losses = Losses::of(step, 0, op.label_smoothing)?;
     let s = losses.label_smoothing;
-    step.rows(out, 1, 16).vectorized(inlined!(|first, part| {
-        for (row, y) in (first..).zip(part.iter_mut()) {
-            let Some((x, target)) = losses.row(row) else {
-                *y = 0.0;
-                continue;
+    step.rows(out, 1, 16).each(inlined!(|row, y| {
+        let [y] = y else { return };
+        *y = 0.0;
+        let Some((x, target)) = losses.row(row) else { return };
+        let most = largest(x);
+        let log_sum = sum_by([x], |[x]| exponential(x - most)).ln();
+        *y = (1.0 - s) * losses.weight(target) * (log_sum - (x[target] - most));
+        if s != 0.0 {
+            let all = match losses.weight {
+                Some(weight) => sum_by([x, weight], |[x, w]| w * (log_sum - (x - most))),
+                None => sum_by([x], |[x]| log_sum - (x - most)),
             };
-            let most = largest(x);
-            let log_sum = sum_by([x], |[x]| exponential(x - most)).ln();
-            *y = (1.0 - s) * losses.weight(target) * (log_sum - (x[target] - most));
-            if s != 0.0 {
-                let all = match losses.weight {
-                    Some(weight) => sum_by([x, weight], |[x, w]| w * (log_sum - (x - most))),
-                    None => sum_by([x], |[x]| log_sum - (x - most)),
-                };
-                *y += s / losses.classes as f32 * all;
-            }
+            *y += s / losses.classes as f32 * all;
         }
     }));
     losses.done("cross_entropy")
@@ -85,27 +82,22 @@ pub(super) fn cross_entropy_backward(step: &Step<'_>, op: &CrossEntropyBackward,
     let (s, classes) = (losses.label_smoothing, losses.classes);
     let total = losses.weight.map_or(classes as f32, |weight| sum_by([weight], |[w]| w));
     let spread = s / classes as f32;
-    step.rows(out, classes, 16).vectorized(inlined!(|first, part| {
-        for (row, y) in (first..).zip(part.chunks_exact_mut(classes)) {
-            let Some((x, target)) = losses.row(row) else {
-                y.fill(0.0);
-                continue;
-            };
-            let most = largest(x);
-            for (y, x) in y.iter_mut().zip(x) {
-                *y = exponential(x - most);
+    step.rows(out, classes, 16).each(inlined!(|row, y| {
+        let Some((x, target)) = losses.row(row) else { return y.fill(0.0) };
+        let most = largest(x);
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = exponential(x - most);
+        }
+        let scale = 1.0 / sum_by([y], |[y]| y);
+        let own = (1.0 - s) * losses.weight(target);
+        for (c, y) in y.iter_mut().enumerate() {
+            let p = *y * scale;
+            let hit = if c == target { 1.0 } else { 0.0 };
+            let mut value = own * (p - hit);
+            if s != 0.0 {
+                value += spread * (p * total - losses.weight(c));
             }
-            let scale = 1.0 / sum_by([y], |[y]| y);
-            let own = (1.0 - s) * losses.weight(target);
-            for (c, y) in y.iter_mut().enumerate() {
-                let p = *y * scale;
-                let hit = if c == target { 1.0 } else { 0.0 };
-                let mut value = own * (p - hit);
-                if s != 0.0 {
-                    value += spread * (p * total - losses.weight(c));
-                }
-                *y = g[row] * value;
-            }
+            *y = g[row] * value;
         }
     }));
     losses.done("cross_entropy_backward")

@@ -11,14 +11,12 @@ pub(super) fn dequantize_rows(step: &Step<'_>, op: &DequantizeRows, out: &mut [f
     let row_bytes = step.shape(0).columns();
     let columns = op.columns.unwrap_or(row_bytes).max(1);
     let places = op.scope.places(columns);
-    step.rows(out, columns, 16).vectorized(inlined!(|first, part| {
-        for (row, y) in (first..).zip(part.chunks_exact_mut(columns)) {
-            let x = &x[row * row_bytes..][..row_bytes];
-            for (column, y) in y.iter_mut().enumerate() {
-                let place = row * places.per_row + column / places.group;
-                let integer = i32::from(op.levels.value(x, column)) - zero.map_or(0, |zero| zero[place]);
-                *y = integer as f32 / scale[place];
-            }
+    step.rows(out, columns, 16).each(inlined!(|row, y| {
+        let x = &x[row * row_bytes..][..row_bytes];
+        for (column, y) in y.iter_mut().enumerate() {
+            let place = row * places.per_row + column / places.group;
+            let integer = i32::from(op.levels.value(x, column)) - zero.map_or(0, |zero| zero[place]);
+            *y = integer as f32 / scale[place];
         }
     }));
     Ok(())

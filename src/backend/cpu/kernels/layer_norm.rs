@@ -62,18 +62,16 @@ pub(super) fn layer_norm_backward(step: &Step<'_>, op: &LayerNormBackward, out: 
     let (g, x, weight) = (step.floats(0)?, step.floats(1)?, step.floats(2)?);
     let columns = weight.len();
     let n = columns as f32;
-    step.rows(out, columns, 16).vectorized(inlined!(|first, part| {
-        let rows = g[first * columns..].chunks_exact(columns).zip(x[first * columns..].chunks_exact(columns));
-        for ((g, x), y) in rows.zip(part.chunks_exact_mut(columns)) {
-            let mean = sum_by([x], |[x]| x) / n;
-            let mean_h = sum_by([g, weight], |[g, w]| g * w) / n;
-            let variance = sum_by([x], |[x]| (x - mean) * (x - mean)) / n;
-            let product = sum_by([g, x, weight], |[g, x, w]| g * w * (x - mean)) / n;
-            let scale = 1.0 / (variance + op.0.eps).sqrt();
-            let slope = product * scale * scale;
-            for (((y, g), x), w) in y.iter_mut().zip(g).zip(x).zip(weight) {
-                *y = (g * w - mean_h - (x - mean) * slope) * scale;
-            }
+    step.rows(out, columns, 16).each(inlined!(|row, y| {
+        let [g, x] = [g, x].map(|of| &of[row * columns..][..columns]);
+        let mean = sum_by([x], |[x]| x) / n;
+        let mean_h = sum_by([g, weight], |[g, w]| g * w) / n;
+        let variance = sum_by([x], |[x]| (x - mean) * (x - mean)) / n;
+        let product = sum_by([g, x, weight], |[g, x, w]| g * w * (x - mean)) / n;
+        let scale = 1.0 / (variance + op.0.eps).sqrt();
+        let slope = product * scale * scale;
+        for (((y, g), x), w) in y.iter_mut().zip(g).zip(x).zip(weight) {
+            *y = (g * w - mean_h - (x - mean) * slope) * scale;
         }
     }));
     Ok(())
@@ -91,19 +89,17 @@ pub(super) fn layer_norm_weight_backward(
     let columns = by_weight.len();
     let block = LayerNormWeightBackward::ROWS * columns;
     scratch.resize(2 * columns * x.len().div_ceil(block), "sums of blocks of rows")?;
-    step.rows(scratch, 2 * columns, 1).vectorized(inlined!(|first, part| {
-        let blocks = g.chunks(block).zip(x.chunks(block)).skip(first);
-        for ((g, x), sums) in blocks.zip(part.chunks_exact_mut(2 * columns)) {
-            sums.fill(0.0);
-            let (by_weight, by_bias) = sums.split_at_mut(columns);
-            for (g, x) in g.chunks_exact(columns).zip(x.chunks_exact(columns)) {
-                let mean = sum_by([x], |[x]| x) / columns as f32;
-                let variance = sum_by([x], |[x]| (x - mean) * (x - mean)) / columns as f32;
-                let scale = 1.0 / (variance + op.0.eps).sqrt();
-                for (((w, b), g), x) in by_weight.iter_mut().zip(by_bias.iter_mut()).zip(g).zip(x) {
-                    *w += g * ((x - mean) * scale);
-                    *b += g;
-                }
+    step.rows(scratch, 2 * columns, 1).each(inlined!(|number, sums| {
+        let [g, x] = [g, x].map(|of| of[number * block..].chunks_exact(columns).take(LayerNormWeightBackward::ROWS));
+        sums.fill(0.0);
+        let (by_weight, by_bias) = sums.split_at_mut(columns);
+        for (g, x) in g.zip(x) {
+            let mean = sum_by([x], |[x]| x) / columns as f32;
+            let variance = sum_by([x], |[x]| (x - mean) * (x - mean)) / columns as f32;
+            let scale = 1.0 / (variance + op.0.eps).sqrt();
+            for (((w, b), g), x) in by_weight.iter_mut().zip(by_bias.iter_mut()).zip(g).zip(x) {
+                *w += g * ((x - mean) * scale);
+                *b += g;
             }
         }
     }));

@@ -10,20 +10,18 @@ pub(super) fn pool(step: &Step<'_>, op: &Pool, out: &mut [f32]) -> Result<()> {
     let x = step.floats(0)?;
     let (offsets, skipped) = (step.indices(1)?, step.indices(2)?);
     let columns = step.shape(0).columns();
-    step.team.rows(out, op.modes.len() * columns, 1, |first, part| {
-        for (i, row) in part.chunks_exact_mut(op.modes.len() * columns).enumerate() {
-            let text = first + i;
-            let (start, end) = (offsets[text] as usize, offsets[text + 1] as usize);
-            let tokens = &x[start * columns..end * columns];
-            for (mode, y) in op.modes.iter().zip(row.chunks_exact_mut(columns)) {
-                one(*mode, tokens, skipped[text] as usize, y);
-            }
+    step.rows(out, op.modes.len() * columns, 1).each(inlined!(|text, row| {
+        let (start, end) = (offsets[text] as usize, offsets[text + 1] as usize);
+        let tokens = &x[start * columns..end * columns];
+        for (mode, y) in op.modes.iter().zip(row.chunks_exact_mut(columns)) {
+            one(*mode, tokens, skipped[text] as usize, y);
         }
-    });
+    }));
     Ok(())
 }
 
 /// One mode of one text; `tokens [n, columns]`, of which the first `skipped` are excluded.
+#[inline(always)]
 fn one(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
     let columns = y.len();
     let rows = tokens.chunks_exact(columns);

@@ -24,22 +24,18 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
     let x = factors.map_or(Cow::Borrowed(x), |factors| Cow::Owned(scaled(step, x, columns, factors)));
     let shared = Shared { x: &x, columns, scope: op.scope };
     let each = if op.pairs { 2 } else { 1 };
-    step.rows(scale, each, 16).vectorized(inlined!(|first, part| {
-        for (place, scale) in (first..).zip(part.chunks_exact_mut(each)) {
-            let elements = shared.elements(place);
-            scale[0] = scale_of(op.kind, elements);
-            if let [scale, zero] = scale {
-                *zero = zero_of(*scale, elements) as f32;
-            }
+    step.rows(scale, each, 16).each(inlined!(|place, scale| {
+        let elements = shared.elements(place);
+        scale[0] = scale_of(op.kind, elements);
+        if let [scale, zero] = scale {
+            *zero = zero_of(*scale, elements) as f32;
         }
     }));
     let mut zeros: &[i32] = &[];
     if let Some(zero) = zero {
         let scale = &**scale;
-        step.rows(zero, 1, 16).vectorized(inlined!(|first, part| {
-            for (place, zero) in (first..).zip(bytemuck::cast_slice_mut::<f32, i32>(part)) {
-                *zero = zero_of(scale[place], shared.elements(place));
-            }
+        step.rows(zero, 1, 16).each(inlined!(|place, zero| {
+            zero[0] = f32::from_bits(zero_of(scale[place], shared.elements(place)).cast_unsigned());
         }));
         zeros = bytemuck::cast_slice(zero);
     }
@@ -56,10 +52,8 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
 /// The elements times the factors of their columns.
 fn scaled(step: &Step<'_>, x: &[f32], columns: usize, factors: &[f32]) -> Vec<f32> {
     let mut scaled = x.to_vec();
-    step.rows(&mut scaled, columns.max(1), 16).vectorized(inlined!(|_, part| {
-        for row in part.chunks_exact_mut(columns.max(1)) {
-            row.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
-        }
+    step.rows(&mut scaled, columns.max(1), 16).each(inlined!(|_, row| {
+        row.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
     }));
     scaled
 }
@@ -162,19 +156,16 @@ fn whole(step: &Step<'_>, rows: &Rows<'_>, q: &mut [f32]) {
     /// Added to a number below 2^22, leaves it rounded to the nearest integer, ties to even, in the lower bits.
     const ROUNDER: f32 = 12_582_912.0;
     let columns = rows.columns;
-    step.rows(q, columns / 4, 16).vectorized(inlined!(|first, part| {
-        for (row, words) in (first..).zip(part.chunks_exact_mut(columns / 4)) {
-            let (scale, zero) = (rows.scale(row), rows.zero(row));
-            let bytes: &mut [i8] = bytemuck::cast_slice_mut(words);
-            if scale.is_nan() {
-                bytes.fill(0);
-                continue;
-            }
-            for (byte, x) in bytes.iter_mut().zip(&rows.x[row * columns..][..columns]) {
-                let rounded = (x * scale).clamp(-512.0, 512.0) + ROUNDER;
-                let integer = rounded.to_bits().cast_signed() - ROUNDER.to_bits().cast_signed();
-                *byte = (integer + zero).clamp(-128, 127) as i8;
-            }
+    step.rows(q, columns / 4, 16).each(inlined!(|row, words| {
+        let (scale, zero) = (rows.scale(row), rows.zero(row));
+        let bytes: &mut [i8] = bytemuck::cast_slice_mut(words);
+        if scale.is_nan() {
+            return bytes.fill(0);
+        }
+        for (byte, x) in bytes.iter_mut().zip(&rows.x[row * columns..][..columns]) {
+            let rounded = (x * scale).clamp(-512.0, 512.0) + ROUNDER;
+            let integer = rounded.to_bits().cast_signed() - ROUNDER.to_bits().cast_signed();
+            *byte = (integer + zero).clamp(-128, 127) as i8;
         }
     }));
 }

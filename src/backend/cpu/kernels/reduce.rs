@@ -132,15 +132,13 @@ pub(super) fn reduce(step: &Step<'_>, op: &Reduce, out: &mut [f32]) -> Result<()
     if let Stage::Join { n: all, weighted } = op.stage {
         let planes = op.planes(weighted);
         let inner = inner / planes;
-        step.team.rows(out, inner, 64, |first, part| {
-            let all_parts = x[first * n * planes * inner..].chunks_exact(n * planes * inner);
-            for (y, parts) in part.chunks_exact_mut(inner).zip(all_parts) {
-                for (c, y) in y.iter_mut().enumerate() {
-                    let (value, second) = join(op, parts, planes, inner, all, c);
-                    *y = finish(op.kind, weighted, all, value, second);
-                }
+        let size = n * planes * inner;
+        step.rows(out, inner, 64).each(inlined!(|row, y| {
+            for (c, y) in y.iter_mut().enumerate() {
+                let (value, second) = join(op, &x[row * size..][..size], planes, inner, all, c);
+                *y = finish(op.kind, weighted, all, value, second);
             }
-        });
+        }));
         return Ok(());
     }
     let whole = op.stage == Stage::Whole;

@@ -8,13 +8,10 @@ use crate::ops::ResidualRmsNorm;
 pub(super) fn residual_rms_norm(step: &Step<'_>, op: &ResidualRmsNorm, out: &mut [f32]) -> Result<()> {
     let (x, residual, weight) = (step.floats(0)?, step.floats(1)?, step.floats(2)?);
     let columns = weight.len();
-    step.rows(out, columns, 16).vectorized(inlined!(|first, part| {
-        let rows = x[first * columns..].chunks_exact(columns);
-        let rows = rows.zip(residual[first * columns..].chunks_exact(columns));
-        for ((x, residual), y) in rows.zip(part.chunks_exact_mut(columns)) {
-            y.iter_mut().zip(x).zip(residual).for_each(|((y, x), residual)| *y = x + residual);
-            normalize(&op.0, weight, y);
-        }
+    step.rows(out, columns, 16).each(inlined!(|row, y| {
+        let [x, residual] = [x, residual].map(|of| &of[row * columns..]);
+        y.iter_mut().zip(x).zip(residual).for_each(|((y, x), residual)| *y = x + residual);
+        normalize(&op.0, weight, y);
     }));
     Ok(())
 }

@@ -13,14 +13,11 @@ pub(super) fn rms_norm_rope(step: &Step<'_>, op: &RmsNormRope, out: &mut [f32]) 
     let (columns, half) = (weight.len(), head / 2);
     let place_rows = heads * head / columns.max(1);
     let table = if step.shape(2).0.len() == 2 { places } else { usize::MAX };
-    step.rows(out, columns, 16).vectorized(inlined!(|first, part| {
-        let rows = x[first * columns..].chunks_exact(columns).zip(part.chunks_exact_mut(columns));
-        for (row, (x, y)) in (first..).zip(rows) {
-            y.copy_from_slice(x);
-            normalize(&op.0, weight, y);
-            let angle = row / place_rows % table * half;
-            y.chunks_exact_mut(head).for_each(|y| turn(y, &cos[angle..][..half], &sin[angle..][..half]));
-        }
+    step.rows(out, columns, 16).each(inlined!(|row, y| {
+        y.copy_from_slice(&x[row * columns..][..columns]);
+        normalize(&op.0, weight, y);
+        let angle = row / place_rows % table * half;
+        y.chunks_exact_mut(head).for_each(|y| turn(y, &cos[angle..][..half], &sin[angle..][..half]));
     }));
     Ok(())
 }

@@ -11,18 +11,15 @@ pub(super) fn rope(step: &Step<'_>, op: &Rope, out: &mut [f32]) -> Result<()> {
     let [x, cos, sin] = [step.floats(0)?, step.floats(1)?, step.floats(2)?];
     // A table shared by all items of the batch is repeated for each.
     let table = cos.len() / half.max(1);
-    step.team.rows(out, columns, 64, |first, part| {
-        for (i, y) in part.chunks_exact_mut(columns).enumerate() {
-            let (row, head) = ((first + i) / heads, (first + i) % heads);
-            if head >= stored {
-                y.fill(0.0);
-                continue;
-            }
-            y.copy_from_slice(&x[(row * stored + head) * columns..][..columns]);
-            let angle = if table == 0 { 0 } else { row % table * half };
-            turn(y, &cos[angle..][..half], &sin[angle..][..half]);
+    step.rows(out, columns, 64).each(inlined!(|place, y| {
+        let (row, head) = (place / heads, place % heads);
+        if head >= stored {
+            return y.fill(0.0);
         }
-    });
+        y.copy_from_slice(&x[(row * stored + head) * columns..][..columns]);
+        let angle = if table == 0 { 0 } else { row % table * half };
+        turn(y, &cos[angle..][..half], &sin[angle..][..half]);
+    }));
     Ok(())
 }
 

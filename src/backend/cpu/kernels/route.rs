@@ -1,6 +1,7 @@
 //! The experts of each row, their weights, and the places of each expert.
 
 use super::Memory;
+use super::sort_indices::sort;
 use crate::backend::cpu::simd::exponential;
 use crate::backend::cpu::step::Step;
 use crate::ops::Route;
@@ -16,16 +17,11 @@ pub(super) fn route(step: &Step<'_>, op: &Route, memory: Memory<'_, '_>) -> Resu
     };
     let row = |number: usize| &scores[number * experts..][..experts];
     scratch.resize(weight.len(), "experts of rows")?;
-    step.team.rows(scratch, k, LEAST, |first, part| {
-        let chosen: &mut [u32] = bytemuck::cast_slice_mut(part);
-        (first..).zip(chosen.chunks_exact_mut(k)).for_each(|(number, chosen)| choose(row(number), chosen));
-    });
+    step.rows(scratch, k, LEAST).each(inlined!(|number, part| choose(row(number), bytemuck::cast_slice_mut(part))));
     let chosen: &[u32] = bytemuck::cast_slice(&scratch[..]);
-    step.team.rows(weight, k, LEAST, |first, part| {
-        for (number, weight) in (first..).zip(part.chunks_exact_mut(k)) {
-            weigh(row(number), &chosen[number * k..], op.normalized, weight);
-        }
-    });
+    step.rows(weight, k, LEAST).each(inlined!(|number, weight| {
+        weigh(row(number), &chosen[number * k..], op.normalized, weight);
+    }));
     sort(chosen, bytemuck::cast_slice_mut(order), bytemuck::cast_slice_mut(starts));
     Ok(())
 }
@@ -64,24 +60,6 @@ fn weigh(scores: &[f32], chosen: &[u32], normalized: bool, weight: &mut [f32]) {
     weight.iter_mut().for_each(|x| *x /= sum);
 }
 
-/// Places by expert, stably, and where each expert's begin.
-fn sort(chosen: &[u32], order: &mut [u32], starts: &mut [u32]) {
-    starts.fill(0);
-    chosen.iter().for_each(|expert| starts[*expert as usize + 1] += 1);
-    for expert in 1..starts.len() {
-        starts[expert] += starts[expert - 1];
-    }
-    // Each start is moved to its expert's end, which is the start of the next.
-    for (place, expert) in (0..).zip(chosen) {
-        let next = &mut starts[*expert as usize];
-        order[*next as usize] = place;
-        *next += 1;
-    }
-    let experts = starts.len() - 1;
-    starts.copy_within(..experts, 1);
-    starts[0] = 0;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,12 +89,5 @@ mod tests {
         near(&weight, [0.75, 0.25]);
         weigh(&[0.0, f32::NAN, 0.0], &[1, 0], false, &mut weight);
         assert!(weight.iter().all(|x| x.is_nan()));
-    }
-
-    #[test]
-    fn places_are_sorted_stably_and_an_expert_may_have_none() {
-        let (mut order, mut starts) = ([9; 6], [9; 5]);
-        sort(&[3, 0, 3, 1, 0, 3], &mut order, &mut starts);
-        assert_eq!((order, starts), ([1, 4, 3, 0, 2, 5], [0, 2, 3, 3, 6]));
     }
 }

@@ -34,23 +34,20 @@ pub(super) fn softmax(step: &Step<'_>, op: &Softmax, out: &mut [f32]) -> Result<
     } else {
         None
     };
-    step.rows(out, columns, 16).vectorized(inlined!(|first, part| {
-        let x = x[first * columns..].chunks_exact(columns);
-        for (row, (x, y)) in (first..).zip(x.zip(part.chunks_exact_mut(columns))) {
-            y.copy_from_slice(x);
-            let kept = if op.causal { (row % queries + 1).min(columns) } else { columns };
-            y[kept..].fill(f32::NEG_INFINITY);
-            let mut any = true;
-            if let Some((over, keep)) = keep {
-                let start = over.start(row);
-                let own = |c: usize| keep[start + if over.by_column { c } else { 0 }] != 0;
-                any = (0..kept).any(own);
-                for (c, y) in y[..kept].iter_mut().enumerate() {
-                    *y = if own(c) { *y } else { f32::NEG_INFINITY };
-                }
+    step.rows(out, columns, 16).each(inlined!(|row, y| {
+        y.copy_from_slice(&x[row * columns..][..columns]);
+        let kept = if op.causal { (row % queries + 1).min(columns) } else { columns };
+        y[kept..].fill(f32::NEG_INFINITY);
+        let mut any = true;
+        if let Some((over, keep)) = keep {
+            let start = over.start(row);
+            let own = |c: usize| keep[start + if over.by_column { c } else { 0 }] != 0;
+            any = (0..kept).any(own);
+            for (c, y) in y[..kept].iter_mut().enumerate() {
+                *y = if own(c) { *y } else { f32::NEG_INFINITY };
             }
-            weights(y, any);
         }
+        weights(y, any);
     }));
     Ok(())
 }
@@ -58,13 +55,11 @@ pub(super) fn softmax(step: &Step<'_>, op: &Softmax, out: &mut [f32]) -> Result<
 pub(super) fn softmax_backward(step: &Step<'_>, _: &SoftmaxBackward, out: &mut [f32]) -> Result<()> {
     let (g, p) = (step.floats(0)?, step.floats(1)?);
     let columns = step.shape(0).columns();
-    step.rows(out, columns, 16).vectorized(inlined!(|first, part| {
-        let rows = g[first * columns..].chunks_exact(columns).zip(p[first * columns..].chunks_exact(columns));
-        for ((g, p), y) in rows.zip(part.chunks_exact_mut(columns)) {
-            let product = sum_by([g, p], |[g, p]| g * p);
-            for ((y, g), p) in y.iter_mut().zip(g).zip(p) {
-                *y = p * (g - product);
-            }
+    step.rows(out, columns, 16).each(inlined!(|row, y| {
+        let [g, p] = [g, p].map(|of| &of[row * columns..][..columns]);
+        let product = sum_by([g, p], |[g, p]| g * p);
+        for ((y, g), p) in y.iter_mut().zip(g).zip(p) {
+            *y = p * (g - product);
         }
     }));
     Ok(())

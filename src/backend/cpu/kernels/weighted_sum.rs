@@ -8,17 +8,15 @@ pub(super) fn weighted_sum(step: &Step<'_>, op: &WeightedSum, out: &mut [f32]) -
     let (x, weight) = (step.floats(0)?, step.floats(1)?);
     let bias = if op.bias { Some(step.floats(2)?) } else { None };
     let (each, columns) = (step.shape(1).columns(), step.shape(0).columns());
-    step.rows(out, columns, 16).vectorized(inlined!(|first, part| {
-        for (number, y) in (first..).zip(part.chunks_exact_mut(columns)) {
-            y.fill(0.0);
-            for place in number * each..(number + 1) * each {
-                for (y, x) in y.iter_mut().zip(&x[place * columns..]) {
-                    *y += weight[place] * x;
-                }
+    step.rows(out, columns, 16).each(inlined!(|number, y| {
+        y.fill(0.0);
+        for place in number * each..(number + 1) * each {
+            for (y, x) in y.iter_mut().zip(&x[place * columns..]) {
+                *y += weight[place] * x;
             }
-            for (y, bias) in y.iter_mut().zip(bias.unwrap_or_default()) {
-                *y += bias;
-            }
+        }
+        for (y, bias) in y.iter_mut().zip(bias.unwrap_or_default()) {
+            *y += bias;
         }
     }));
     Ok(())
