@@ -11,10 +11,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use rayon::prelude::*;
 
 use super::floats::Floats;
-use super::simd::{self, Arch, Finish, PANEL_VECTORS, PackPanel, Product, Scale, TileProduct, TileUnit};
+use super::simd::{self, Arch, Finish, PANEL_VECTORS, PackPanel, Product, TileProduct, TileUnit};
 use super::threads::Team;
 use crate::Result;
-use crate::ops::ActivationKind;
 
 /// A weight `[columns, depth]` in panels of `width` columns, zeros at the end.
 pub struct Packed {
@@ -92,35 +91,26 @@ impl Packed {
         a: &[f32],
         first: usize,
         columns: usize,
-        epilogue: Epilogue<'_>,
+        finish: Finish<'_>,
         out: &mut [f32],
     ) -> Result<()> {
         let (rows, depth) = (out.len() / columns, self.depth);
         let panels = &self.panels[first * self.panel()..][..columns.div_ceil(self.width) * self.panel()];
-        let bias = epilogue.bias.get(first * self.width..).unwrap_or(&[]);
-        let finish = Finish { activation: epilogue.activation, residual: epilogue.residual };
-        let out_stride = columns;
+        let finish = Finish { bias: finish.bias.get(first * self.width..).unwrap_or(&[]), ..finish };
         match self.tiles {
-            Some(unit) => {
-                TileProduct { a, rows, depth, panels, columns, bias, finish, out, out_stride }.run(arch, unit)
-            }
+            Some(unit) => TileProduct { a, rows, depth, panels, columns, finish, out }.run(arch, unit),
             None => {
-                let (vectors, scale) = (PANEL_VECTORS, Scale::All(1.0));
                 Product {
-                    a,
-                    a_stride: depth,
+                    a: (a, depth),
                     rows,
                     depth,
-                    skip: 0..0,
                     panels,
                     panel_depth: depth,
-                    vectors,
+                    vectors: PANEL_VECTORS,
                     columns,
-                    scale,
-                    bias,
                     finish,
-                    out,
-                    out_stride,
+                    out: (out, columns),
+                    ..Product::default()
                 }
                 .run(arch);
                 Ok(())
@@ -157,17 +147,6 @@ fn panels(
     Ok(panels)
 }
 
-/// The operations that follow the product.
-#[derive(Clone, Copy, Default)]
-pub struct Epilogue<'a> {
-    /// `[N]`, padded to [`Packed::padded_columns`]; empty for none.
-    pub bias: &'a [f32],
-    /// Applied after the bias.
-    pub activation: Option<ActivationKind>,
-    /// `[M, N]`, added last.
-    pub residual: Option<&'a [f32]>,
-}
-
 /// With fewer rows than this a team shares the columns instead, so that each thread reads only part of the weights.
 const FEW_ROWS: usize = 128;
 
@@ -175,14 +154,7 @@ const FEW_ROWS: usize = 128;
 ///
 /// # Errors
 /// `OutOfMemory`.
-pub fn multiply(
-    arch: Arch,
-    team: Team,
-    x: &[f32],
-    weight: &Packed,
-    epilogue: Epilogue<'_>,
-    y: &mut [f32],
-) -> Result<()> {
+pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, finish: Finish<'_>, y: &mut [f32]) -> Result<()> {
     let (columns, depth, width) = (weight.columns, weight.depth, weight.width);
     if y.is_empty() {
         return Ok(());
@@ -192,8 +164,8 @@ pub fn multiply(
     if team == Team::Alone || rows >= FEW_ROWS || panels < 2 {
         return team.try_rows(y, columns, simd::PANEL, |first, out| {
             let part = first * columns..first * columns + out.len();
-            let epilogue = Epilogue { residual: epilogue.residual.map(|r| &r[part]), ..epilogue };
-            weight.multiply(arch, &x[first * depth..], 0, columns, epilogue, out)
+            let finish = Finish { residual: finish.residual.map(|r| &r[part]), ..finish };
+            weight.multiply(arch, &x[first * depth..], 0, columns, finish, out)
         });
     }
     // Each task computes some panels' columns in its own [rows, width] pieces; rows are assembled afterwards.
@@ -201,7 +173,7 @@ pub fn multiply(
     let mut pieces = vec![0.0f32; rows * panels * width];
     pieces.par_chunks_mut(rows * each * width).enumerate().try_for_each(|(task, out)| {
         let padded = out.len() / rows;
-        weight.multiply(arch, x, task * each, padded, Epilogue { residual: None, ..epilogue }, out)
+        weight.multiply(arch, x, task * each, padded, Finish { residual: None, ..finish }, out)
     })?;
     for (task, piece) in pieces.chunks(rows * each * width).enumerate() {
         let padded = piece.len() / rows;
@@ -210,7 +182,7 @@ pub fn multiply(
         for (row, part) in piece.chunks_exact(padded).enumerate() {
             let start = row * columns + first;
             let out = &mut y[start..start + count];
-            match epilogue.residual {
+            match finish.residual {
                 None => out.copy_from_slice(&part[..count]),
                 Some(residual) => {
                     for ((y, x), r) in out.iter_mut().zip(part).zip(&residual[start..]) {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::linear::matrices;
 use crate::backend::cpu::floats::Floats;
-use crate::backend::cpu::matmul::{Epilogue, multiply};
+use crate::backend::cpu::matmul::multiply;
+use crate::backend::cpu::simd::Finish;
 use crate::backend::cpu::step::Step;
 use crate::ops::ExpertLinear;
 use crate::{Error, Result};
@@ -38,13 +39,13 @@ pub(super) fn expert_linear(
     for (expert, weight) in weights.iter().enumerate() {
         // The bias of a product is read past its columns, whose results are not kept.
         let bias = if op.bias { &biases[expert * columns..][..weight.padded_columns()] } else { &[] };
-        let epilogue = Epilogue { bias, activation: op.activation, residual: None };
+        let finish = Finish { bias, activation: op.activation, residual: None };
         for order in order[starts[expert] as usize..starts[expert + 1] as usize].chunks(ROWS) {
             let (rows, products) = (&mut rows[..order.len() * depth], &mut products[..order.len() * columns]);
             for (row, place) in rows.chunks_exact_mut(depth.max(1)).zip(order) {
                 row.copy_from_slice(&x[*place as usize / each * depth..][..depth]);
             }
-            multiply(step.arch, step.team, rows, weight, epilogue, products)?;
+            multiply(step.arch, step.team, rows, weight, finish, products)?;
             for (product, place) in products.chunks_exact(columns).zip(order) {
                 out[*place as usize * columns..][..columns].copy_from_slice(product);
             }

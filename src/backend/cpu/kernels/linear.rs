@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::backend::cpu::matmul::{Epilogue, Packed, multiply};
+use crate::backend::cpu::matmul::{Packed, multiply};
+use crate::backend::cpu::simd::Finish;
 use crate::backend::cpu::step::Step;
 use crate::ops::{Linear, Residual};
 use crate::{Error, Result};
@@ -13,8 +14,8 @@ pub(super) fn linear(step: &Step<'_>, op: &Linear, out: &mut [f32]) -> Result<()
     let weight = packed(step, 1, &mut own)?;
     let bias = padded(step, op.bias.then_some(2), weight)?;
     let residual = (op.residual == Residual::Added).then(|| step.floats(step.operands.len() - 1)).transpose()?;
-    let epilogue = Epilogue { bias: &bias, activation: op.activation, residual };
-    multiply(step.arch, step.team, x, weight, epilogue, out)
+    let finish = Finish { bias: &bias, activation: op.activation, residual };
+    multiply(step.arch, step.team, x, weight, finish, out)
 }
 
 /// A bias padded with the zeros that a product requires; empty for none.

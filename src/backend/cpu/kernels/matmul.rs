@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::Result;
 use crate::backend::cpu::floats::Floats;
-use crate::backend::cpu::matmul::{Epilogue, Packed, multiply};
+use crate::backend::cpu::matmul::{Packed, multiply};
 use crate::backend::cpu::simd::{self, Arch, Finish, PANEL_VECTORS, Product, Scale};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
@@ -96,20 +96,16 @@ impl Batch<'_> {
                 (&*turned, depth)
             };
             Product {
-                a,
-                a_stride,
+                a: (a, a_stride),
                 rows,
                 depth,
-                skip: 0..0,
                 panels: packed,
                 panel_depth: depth,
                 vectors: panels.vectors,
                 columns,
                 scale: Scale::All(self.product.scale),
-                bias: &[],
-                finish: Finish::default(),
-                out,
-                out_stride: columns,
+                out: (out, columns),
+                ..Product::default()
             }
             .run(self.arch);
         }
@@ -139,7 +135,7 @@ impl Batch<'_> {
             team.rows(scratch, depth, 64, |first, part| self.turn(&a[first * self.product.a[0]..], part));
             &scratch[..]
         };
-        multiply(self.arch, team, a, &packed, Epilogue::default(), out)?;
+        multiply(self.arch, team, a, &packed, Finish::default(), out)?;
         if scale != 1.0 {
             team.rows(out, 1, 1 << 14, |_, part| part.iter_mut().for_each(|y| *y *= scale));
         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::backend::cpu::testing::{archs, numbers, same_bits};
+use crate::ops::ActivationKind;
 
 fn product(arch: Arch, team: Team, x: &[f32], w: &[f32], n: usize, k: usize) -> Vec<f32> {
     let weight = Packed::new(arch, n, k, |row, out| {
@@ -8,7 +9,7 @@ fn product(arch: Arch, team: Team, x: &[f32], w: &[f32], n: usize, k: usize) -> 
     })
     .unwrap();
     let mut y = vec![0.0; x.len() / k.max(1) * n];
-    multiply(arch, team, x, &weight, Epilogue::default(), &mut y).unwrap();
+    multiply(arch, team, x, &weight, Finish::default(), &mut y).unwrap();
     y
 }
 
@@ -57,20 +58,16 @@ fn rows_apart_leave_what_is_between_alone() {
         .unwrap();
         let mut out = vec![7.5f32; rows * (columns + gap)];
         Product {
-            a: &a,
-            a_stride: depth,
+            a: (&a, depth),
             rows,
             depth,
-            skip: 0..0,
             panels: &weight.panels,
             panel_depth: depth,
             vectors: PANEL_VECTORS,
             columns,
-            scale: Scale::All(1.0),
-            bias: &[],
-            finish: Finish { activation: Some(ActivationKind::Relu), residual: None },
-            out: &mut out,
-            out_stride: columns + gap,
+            finish: Finish { activation: Some(ActivationKind::Relu), ..Finish::default() },
+            out: (&mut out, columns + gap),
+            ..Product::default()
         }
         .run(arch);
         for row in out.chunks_exact(columns + gap) {

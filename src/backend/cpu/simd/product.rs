@@ -34,17 +34,25 @@ pub enum Scale<'a> {
     Rows(&'a [f32]),
 }
 
-/// The epilogue, applied to a finished sum while it is still in cache.
+impl Default for Scale<'_> {
+    fn default() -> Self {
+        Scale::All(1.0)
+    }
+}
+
+/// What follows a finished sum, applied while it is still in cache.
 #[derive(Clone, Copy, Default)]
 pub struct Finish<'a> {
-    /// Applied first.
+    /// Added to the scaled sums, padded like the panels; empty for none.
+    pub bias: &'a [f32],
+    /// Applied after the bias.
     pub activation: Option<ActivationKind>,
-    /// Added last; same layout as the result.
+    /// Added last, in the layout of the result.
     pub residual: Option<&'a [f32]>,
 }
 
 impl Finish<'_> {
-    /// Finishes the piece of the result that begins at `start`.
+    /// Applies activation and residual to the piece of the result that begins at `start`.
     #[inline(always)]
     pub fn apply<S: Simd>(&self, simd: S, out: &mut [f32], start: usize) {
         if let Some(kind) = self.activation {
@@ -56,12 +64,11 @@ impl Finish<'_> {
     }
 }
 
-/// `out[i, j] = act(scale[i] sum_k a[i, k] b[k, j] + bias[j]) + residual[i, j]`
+/// `out[i, j] = act(scale[i] sum_k a[i, k] b[k, j] + bias[j]) + residual[i, j]`; by default without what is optional.
+#[derive(Default)]
 pub struct Product<'a> {
-    /// `[rows, depth]`, rows `a_stride` apart.
-    pub a: &'a [f32],
-    /// Stride between rows of A, in elements.
-    pub a_stride: usize,
+    /// `[rows, depth]`, and how many elements rows are apart.
+    pub a: (&'a [f32], usize),
     /// Rows of A and of the result.
     pub rows: usize,
     /// Columns of A, rows of B.
@@ -78,14 +85,10 @@ pub struct Product<'a> {
     pub columns: usize,
     /// Applied to the sums.
     pub scale: Scale<'a>,
-    /// Added to the scaled sums, padded like the panels; empty for none.
-    pub bias: &'a [f32],
-    /// Applied after the bias.
+    /// Applied to the scaled sums.
     pub finish: Finish<'a>,
-    /// `[rows, columns]`, rows `out_stride` apart.
-    pub out: &'a mut [f32],
-    /// Stride between rows of the result, in elements.
-    pub out_stride: usize,
+    /// `[rows, columns]`, and how many elements rows are apart.
+    pub out: (&'a mut [f32], usize),
 }
 
 /// Rows that are multiplied with one chain of a panel while it stays in the second-level cache.
@@ -186,8 +189,8 @@ impl Product<'_> {
             return;
         }
         for row in rows {
-            let start = row * self.out_stride + column;
-            self.finish.apply(simd, &mut self.out[start..][..width], start);
+            let start = row * self.out.1 + column;
+            self.finish.apply(simd, &mut self.out.0[start..][..width], start);
         }
     }
 }

@@ -93,7 +93,7 @@ impl Product<'_> {
     fn rows_of<const R: usize>(&self, chain: Chain, row: usize) -> [&[f32]; R] {
         let mut rows: [&[f32]; R] = [&[]; R];
         for (i, a) in rows.iter_mut().enumerate() {
-            *a = &self.a[(row + i) * self.a_stride + chain.from..][..chain.terms];
+            *a = &self.a.0[(row + i) * self.a.1 + chain.from..][..chain.terms];
         }
         rows
     }
@@ -137,8 +137,8 @@ impl Product<'_> {
             }
         }
         let mut bias = [simd.splat_f32s(0.0); V];
-        if !self.bias.is_empty() {
-            bias.copy_from_slice(S::as_simd_f32s(&self.bias[column..][..width]).0);
+        if !self.finish.bias.is_empty() {
+            bias.copy_from_slice(S::as_simd_f32s(&self.finish.bias[column..][..width]).0);
         }
         let whole = column + width <= self.columns;
         // A loop rather than unrolled code: it runs once per chain.
@@ -147,7 +147,7 @@ impl Product<'_> {
                 Scale::All(scale) => scale,
                 Scale::Rows(scales) => scales[row + i],
             });
-            let out = &mut self.out[(row + i) * self.out_stride + column..];
+            let out = &mut self.out.0[(row + i) * self.out.1 + column..];
             if whole {
                 let out = S::as_mut_simd_f32s(&mut out[..width]).0;
                 for j in 0..V {

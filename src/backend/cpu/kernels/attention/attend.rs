@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Text;
 use super::distances::OneHead;
 use super::weights::Weights;
-use crate::backend::cpu::simd::{Arch, CHAIN, Finish, Product, Scale};
+use crate::backend::cpu::simd::{Arch, CHAIN, Product, Scale};
 
 /// Some queries of one text against one key-value head.
 pub(super) struct Attend<'a> {
@@ -81,20 +81,16 @@ impl Attend<'_> {
         let parts = span.parts(padded);
         for part in parts.clone().into_iter().filter(|part| !part.is_empty()) {
             Product {
-                a: self.text.q.head(self.text.first_query + queries.start, head, dim),
-                a_stride: self.text.q.stride,
+                a: (self.text.q.head(self.text.first_query + queries.start, head, dim), self.text.q.stride),
                 rows,
                 depth: dim,
-                skip: 0..0,
                 panels: &packed_keys[part.start * dim..],
                 panel_depth: dim,
                 vectors: keys.vectors,
                 columns: part.len(),
                 scale: Scale::All(op.scale),
-                bias: &[],
-                finish: Finish::default(),
-                out: &mut scores[part.start..],
-                out_stride: keys.padded,
+                out: (&mut scores[part.start..], keys.padded),
+                ..Product::default()
             }
             .run(arch);
         }
@@ -112,8 +108,7 @@ impl Attend<'_> {
         });
         self.text.drop_out(arch, head, &queries, span.end, scores);
         Product {
-            a: scores,
-            a_stride: keys.padded,
+            a: (scores, keys.padded),
             rows,
             depth: span.end,
             skip: span.skip.clone(),
@@ -122,10 +117,8 @@ impl Attend<'_> {
             vectors: columns.vectors,
             columns: dim,
             scale: Scale::Rows(factors),
-            bias: &[],
-            finish: Finish::default(),
-            out,
-            out_stride: stride,
+            out: (out, stride),
+            ..Product::default()
         }
         .run(arch);
         if !op.hides() {

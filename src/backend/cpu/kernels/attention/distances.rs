@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::{Operand, Panels, Text};
-use crate::backend::cpu::simd::{Arch, Finish, Product, Scale};
+use crate::backend::cpu::simd::{Arch, Product, Scale};
 
 /// The vectors, row `reach + d` for distance `d`.
 #[derive(Clone, Copy)]
@@ -102,20 +102,16 @@ impl OneHead<'_> {
     fn multiply(&self, (rows, stride): (&[f32], usize), packed: &[f32], columns: Range<usize>, out: &mut [f32]) {
         let (panels, dim) = (self.distances.panels, self.text.op.head_dim);
         Product {
-            a: rows,
-            a_stride: stride,
+            a: (rows, stride),
             rows: out.len() / panels.padded,
             depth: dim,
-            skip: 0..0,
             panels: &packed[columns.start * dim..],
             panel_depth: dim,
             vectors: panels.vectors,
             columns: columns.len(),
             scale: Scale::All(self.text.op.scale),
-            bias: &[],
-            finish: Finish::default(),
-            out: &mut out[columns.start..],
-            out_stride: panels.padded,
+            out: (&mut out[columns.start..], panels.padded),
+            ..Product::default()
         }
         .run(self.arch);
     }

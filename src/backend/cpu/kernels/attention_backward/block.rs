@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::slopes::Slopes;
 use super::{Parts, Task};
 use crate::backend::cpu::kernels::attention::{Panels, Text, Weights};
-use crate::backend::cpu::simd::{self, Finish, Product, Scale};
+use crate::backend::cpu::simd::{self, Product, Scale};
 
 /// Rows and columns that are transposed at once.
 const TURNED: usize = 16;
@@ -79,20 +79,16 @@ impl Task<'_> {
         }
         self.weigh(head, queries.clone(), end, parts);
         Product {
-            a: parts.slopes,
-            a_stride: keys.padded,
+            a: (parts.slopes, keys.padded),
             rows,
             depth: end,
-            skip: 0..0,
             panels: parts.keys,
             panel_depth: length,
             vectors: columns.vectors,
             columns: dim,
             scale: Scale::All(op.scale),
-            bias: &[],
-            finish: Finish::default(),
-            out: &mut parts.dq[out..],
-            out_stride: stride,
+            out: (&mut parts.dq[out..], stride),
+            ..Product::default()
         }
         .run(self.arch);
         if op.hides() {
@@ -107,20 +103,16 @@ impl Task<'_> {
             let (turned, product) = (&mut turned[..rows * end], &mut product[..end * dim]);
             self.arch.vectorized(inlined!(|| turn(matrix, keys.padded, rows, end, turned)));
             Product {
-                a: turned,
-                a_stride: rows,
+                a: (turned, rows),
                 rows: end,
                 depth: rows,
-                skip: 0..0,
                 panels: by_column,
                 panel_depth: rows,
                 vectors: columns.vectors,
                 columns: dim,
                 scale: Scale::All(scale),
-                bias: &[],
-                finish: Finish::default(),
-                out: product,
-                out_stride: dim,
+                out: (product, dim),
+                ..Product::default()
             }
             .run(self.arch);
             sums.iter_mut().zip(product.iter()).for_each(|(sum, x)| *sum += x);
@@ -179,20 +171,16 @@ impl Task<'_> {
             (self.g, 1.0, &*parts.values_by_key, &mut *parts.slopes),
         ] {
             Product {
-                a: operand.head(first, head, dim),
-                a_stride: operand.stride,
+                a: (operand.head(first, head, dim), operand.stride),
                 rows,
                 depth: dim,
-                skip: 0..0,
                 panels,
                 panel_depth: dim,
                 vectors: keys.vectors,
                 columns: used,
                 scale: Scale::All(scale),
-                bias: &[],
-                finish: Finish::default(),
-                out,
-                out_stride: keys.padded,
+                out: (out, keys.padded),
+                ..Product::default()
             }
             .run(self.arch);
         }

@@ -50,14 +50,10 @@ pub struct TileProduct<'a> {
     pub panels: &'a [f32],
     /// Columns of the result.
     pub columns: usize,
-    /// Added to the sums, padded like the panels; empty for none.
-    pub bias: &'a [f32],
-    /// Applied after the bias.
+    /// Applied to the sums.
     pub finish: Finish<'a>,
-    /// `[rows, columns]`, rows `out_stride` apart.
+    /// `[rows, columns]`
     pub out: &'a mut [f32],
-    /// Stride between rows of the result, in elements.
-    pub out_stride: usize,
 }
 
 thread_local! {
@@ -90,9 +86,9 @@ impl TileProduct<'_> {
     #[inline(always)]
     fn store<S: Simd>(&mut self, simd: S, row: usize, column: usize, sums: &[f32]) {
         let width = PANEL.min(self.columns - column);
-        let start = row * self.out_stride + column;
+        let start = row * self.columns + column;
         let out = &mut self.out[start..][..width];
-        let bias = self.bias.get(column..column + PANEL).unwrap_or(&[]);
+        let bias = self.finish.bias.get(column..column + PANEL).unwrap_or(&[]);
         if width < PANEL {
             out.copy_from_slice(&sums[..width]);
             out.iter_mut().zip(bias).for_each(|(y, bias)| *y += bias);
@@ -160,9 +156,9 @@ impl WithSimd for Rows<'_, '_> {
             for j in 0..product.columns {
                 let b = |k| unpacked(product.panels, depth, k, j);
                 let sum = a.iter().enumerate().fold(0.0f32, |sum, (k, x)| x.mul_add(b(k), sum));
-                product.out[row * product.out_stride + j] = sum + product.bias.get(j).unwrap_or(&0.0);
+                product.out[row * product.columns + j] = sum + product.finish.bias.get(j).unwrap_or(&0.0);
             }
-            let start = row * product.out_stride;
+            let start = row * product.columns;
             product.finish.apply(simd, &mut product.out[start..][..product.columns], start);
         }
     }

@@ -51,10 +51,8 @@ fn what_is_left_out_is_below_a_rounding() {
             depth,
             panels: &pack(&b, depth).0,
             columns: 32,
-            bias: &[],
             finish: Finish::default(),
             out: &mut out,
-            out_stride: 32,
         };
         product.run(arch, arch.tiles().unwrap()).unwrap();
         for (i, y) in out.iter().enumerate() {
