@@ -20,6 +20,7 @@ mod floats;
 mod integers;
 mod kernels;
 mod matmul;
+mod panels;
 mod program;
 mod run;
 mod simd;

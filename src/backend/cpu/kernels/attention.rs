@@ -16,17 +16,21 @@ mod weights;
 use std::ops::Range;
 
 use attend::Attend;
+pub(super) use attend::Span;
 use distances::{Distances, OneHead, Vectors};
 use rayon::prelude::*;
 pub(super) use weights::Weights;
 
 use super::dropout::drop_out;
 use crate::backend::cpu::floats::Floats;
-use crate::backend::cpu::simd::{self, Arch, PANEL_VECTORS};
+use crate::backend::cpu::panels::Panels;
+use crate::backend::cpu::simd::{self, Arch};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
 use crate::ops::Attention;
+use crate::ops::attention::Sight;
 use crate::ops::rng::Sequence;
+use crate::text::packing;
 use crate::{Error, Result};
 
 /// Scores in memory at a time, in floats: a third of a first-level cache.
@@ -49,23 +53,6 @@ impl<'a> Operand<'a> {
     #[inline(always)]
     pub(super) fn head(&self, row: usize, head: usize, head_dim: usize) -> &'a [f32] {
         &self.values[row * self.stride + self.column + head * head_dim..]
-    }
-}
-
-/// The vectors that cover `columns`, distributed evenly over panels.
-#[derive(Clone, Copy)]
-pub(super) struct Panels {
-    pub(super) vectors: usize,
-    pub(super) width: usize,
-    pub(super) padded: usize,
-}
-
-impl Panels {
-    pub(super) fn new(columns: usize, lanes: usize) -> Self {
-        let vectors = columns.div_ceil(lanes).max(1);
-        let panels = vectors.div_ceil(PANEL_VECTORS);
-        let vectors = vectors.div_ceil(panels);
-        Panels { vectors, width: vectors * lanes, padded: panels * vectors * lanes }
     }
 }
 
@@ -99,6 +86,48 @@ pub(super) struct Text<'a> {
     pub(super) columns: Panels,
 }
 
+impl<'a> Text<'a> {
+    /// The operands of a step, the first at `place`, as a text without rows, which [`Text::at`] adds.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for operands of another type.
+    pub(super) fn of(step: &Step<'a>, op: &'a Attention, place: usize) -> Result<Self> {
+        let (lanes, last) = (simd::lanes(step.arch), place + 5);
+        let (bias, reach) = if op.bias { (step.floats(last)?, step.shape(last).columns() / 2) } else { (&[][..], 0) };
+        Ok(Text {
+            op,
+            number: 0,
+            bias,
+            reach,
+            distances: None,
+            key: (op.dropout > 0.0).then(|| step.words(last)).transpose()?,
+            q: Operand::new(step, place, op.q_column)?,
+            k: Operand::new(step, place + 1, op.k_column)?,
+            v: Operand::new(step, place + 2, op.v_column)?,
+            first_query: 0,
+            queries: 0,
+            start: 0,
+            length: 0,
+            keys: Panels::new(0, lanes),
+            columns: Panels::new(op.head_dim, lanes),
+        })
+    }
+
+    /// The text of that number, with its rows of queries and of keys.
+    pub(super) fn at(self, number: usize, [queries, keys]: [Range<usize>; 2]) -> Self {
+        let lanes = self.columns.width / self.columns.vectors;
+        Text {
+            number,
+            first_query: queries.start,
+            queries: queries.len(),
+            start: keys.start,
+            length: keys.len(),
+            keys: Panels::new(keys.len(), lanes),
+            ..self
+        }
+    }
+}
+
 impl Text<'_> {
     /// Floats of one head's packed keys, of its values, and of what depends on distances.
     fn packed(&self) -> [usize; 3] {
@@ -124,29 +153,11 @@ impl Text<'_> {
         if let Some(distances) = self.distances {
             OneHead { arch, text: self, distances, head }.pack(by_distance);
         }
-        let dim = self.op.head_dim;
-        let width = self.keys.width;
-        for (panel, first) in keys.chunks_exact_mut(dim * width).zip((0..self.length).step_by(width)) {
-            let count = width.min(self.length - first);
-            for j in 0..count {
-                let key = &self.k.head(self.start + first + j, head, dim)[..dim];
-                for (line, x) in panel.chunks_exact_mut(width).zip(key) {
-                    line[j] = *x;
-                }
-            }
-        }
-        let width = self.columns.width;
-        for (panel, first) in values.chunks_exact_mut(self.length * width).zip((0..dim).step_by(width)) {
-            let count = width.min(dim - first);
-            for (j, line) in panel.chunks_exact_mut(width).enumerate() {
-                line[..count].copy_from_slice(&self.v.head(self.start + j, head, dim)[first..first + count]);
-                if self.op.hides() {
-                    // Zero times a hidden NaN or infinity would not be zero: `Attend` adds these where they are
-                    // visible.
-                    line.iter_mut().filter(|x| !x.is_finite()).for_each(|x| *x = 0.0);
-                }
-            }
-        }
+        let size = [self.length, self.op.head_dim];
+        let [key, value] = [self.k, self.v].map(|of| move |j: usize| of.head(self.start + j, head, size[1]));
+        self.keys.pack_turned(size, key, keys);
+        // Zero times a hidden NaN or infinity would not be zero: `Attend` adds these where they are visible.
+        self.columns.pack(size, self.op.hides(), value, values);
     }
 
     /// Drops what dropout does of the keys before `end`, in rows of weights, or of their gradients, by query.
@@ -159,6 +170,19 @@ impl Text<'_> {
                 drop_out(dropout, &Sequence::of_key(key, [stream, place as u32]), 0, &mut row[..end]);
             }
         }));
+    }
+
+    /// Whether a query sees a key.
+    pub(super) fn sees(&self, query: usize, key: usize) -> bool {
+        let sight = self.op.sight(self.place(query), self.length);
+        key < sight.leading || sight.near.contains(&key)
+    }
+
+    /// The keys from the first that a query sees to `end` that it does not see.
+    pub(super) fn hidden(&self, query: usize, end: usize) -> [Range<usize>; 2] {
+        let Sight { leading, near } = self.op.sight(self.place(query), self.length);
+        let near = if near.is_empty() { leading..leading } else { near };
+        [leading..near.start, leading.max(near.end)..end]
     }
 
     /// The position of a query among the keys.
@@ -177,16 +201,12 @@ impl Text<'_> {
 }
 
 pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {
-    let q = Operand::new(step, 0, op.q_column)?;
-    let k = Operand::new(step, 1, op.k_column)?;
-    let v = Operand::new(step, 2, op.v_column)?;
-    let (queries, keys) = (step.indices(3)?, step.indices(4)?);
+    let (given, queries, keys) = (Text::of(step, op, 0)?, step.indices(3)?, step.indices(4)?);
     let (lanes, stride) = (simd::lanes(step.arch), op.heads * op.head_dim);
     if stride == 0 {
         return Ok(());
     }
     let rows = |place: usize| step.shape(place).rows().size(step.counts);
-    let (bias, reach) = if op.bias { (step.floats(5)?, step.shape(5).columns() / 2) } else { (&[][..], 0) };
     let vectors = match op.distances {
         None => None,
         Some([a, b]) => {
@@ -194,42 +214,19 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [
             Some(Vectors { met: [of(a)?, of(b)?], reach: rows(5) as i64 / 2 })
         }
     };
-    let words = (op.dropout > 0.0).then(|| step.words(5)).transpose()?;
     check_offsets(op, [queries, keys], [rows(0), rows(1)])?;
     let mut rest = out;
-    for (number, query) in queries.windows(2).enumerate() {
-        let key = &keys[number / op.shared_by..][..2];
-        let (first_query, queries) = (query[0] as usize, (query[1] - query[0]) as usize);
-        let (start, length) = (key[0] as usize, (key[1] - key[0]) as usize);
-        let (own, after) = rest.split_at_mut(queries * stride);
+    for number in 0..queries.len() - 1 {
+        let text = given.at(number, [packing::rows(queries, number), packing::rows(keys, number / op.shared_by)]);
+        let (own, after) = rest.split_at_mut(text.queries * stride);
         rest = after;
-        if queries == 0 || length == 0 {
+        if text.queries == 0 || text.length == 0 {
             own.fill(0.0);
             continue;
         }
-        let (keys, columns) = (Panels::new(length, lanes), Panels::new(op.head_dim, lanes));
-        let distances = vectors.map(|vectors| {
-            let place = |query| op.place(query, queries, length);
-            Distances::new(vectors, place(0)..place(queries), length, lanes)
-        });
-        let distances = distances.as_ref();
-        let text = Text {
-            op,
-            number,
-            bias,
-            reach,
-            distances,
-            key: words,
-            q,
-            k,
-            v,
-            first_query,
-            queries,
-            start,
-            length,
-            keys,
-            columns,
-        };
+        let distances =
+            vectors.map(|vectors| Distances::new(vectors, text.place(0)..text.place(text.queries), text.length, lanes));
+        let text = Text { distances: distances.as_ref(), ..text };
         match step.team {
             Team::Alone => alone(step.arch, text, scratch, own)?,
             Team::All(threads) => together(step.arch, threads, text, scratch, own)?,

@@ -14,11 +14,12 @@ mod slopes;
 use rayon::prelude::*;
 
 use super::Memory;
-use super::attention::{Operand, Panels, Text, check_offsets};
-use crate::backend::cpu::simd::{self, Arch};
+use super::attention::{Operand, Text, check_offsets};
+use crate::backend::cpu::simd::Arch;
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
 use crate::ops::AttentionBackward;
+use crate::text::packing;
 use crate::{Error, Result};
 
 /// Numbers of a block's matrices, each of which has a row per query and a column per key: some fit a second-level cache.
@@ -80,14 +81,10 @@ impl Task<'_> {
     fn sizes(&self) -> [usize; 14] {
         let Text { op, length, keys, columns, .. } = self.text;
         let (dim, rows) = (op.head_dim, self.block_rows());
-        let block = rows * keys.padded;
-        let results = [self.queries() * self.group() * dim, length * dim, length * dim];
-        let panels = [dim * keys.padded, dim * keys.padded, length * columns.padded];
-        let capped = if op.soft_cap > 0.0 { block } else { 0 };
-        let [[dq, dk, dv], [by_key, values_by_key, all_keys]] = [results, panels];
-        let own = [block, block, capped, block, rows * columns.padded, length * dim, rows, rows];
-        let [weights, slopes, scores, turned, by_column, product, factors, d] = own;
-        [dq, dk, dv, by_key, values_by_key, all_keys, weights, slopes, scores, turned, by_column, product, factors, d]
+        let (block, capped) = (rows * keys.padded, if op.soft_cap > 0.0 { rows * keys.padded } else { 0 });
+        let (dq, dk, panels) = (self.queries() * self.group() * dim, length * dim, dim * keys.padded);
+        let (keys, by_column) = (length * columns.padded, rows * columns.padded);
+        [dq, dk, dk, panels, panels, keys, block, block, capped, block, by_column, dk, rows, rows]
     }
 
     fn parts<'m>(&self, mut memory: &'m mut [f32]) -> Parts<'m> {
@@ -150,43 +147,20 @@ pub(super) fn attention_backward(step: &Step<'_>, op: &AttentionBackward, memory
     results.iter_mut().for_each(|result| result.fill(0.0));
     let of = &op.of;
     let [g, y] = [Operand::new(step, 0, 0)?, Operand::new(step, 1, 0)?];
-    let [q, k, v] =
-        [Operand::new(step, 2, of.q_column)?, Operand::new(step, 3, of.k_column)?, Operand::new(step, 4, of.v_column)?];
-    let (queries, keys) = (step.indices(5)?, step.indices(6)?);
+    let (given, queries, keys) = (Text::of(step, of, 2)?, step.indices(5)?, step.indices(6)?);
     if of.heads * of.head_dim == 0 {
         return Ok(());
     }
     let rows = |place: usize| step.shape(place).rows().size(step.counts);
     check_offsets(of, [queries, keys], [rows(2), rows(3)])?;
-    let (bias, reach) = if of.bias { (step.floats(7)?, step.shape(7).columns() / 2) } else { (&[][..], 0) };
-    let words = (of.dropout > 0.0).then(|| step.words(7)).transpose()?;
-    let lanes = simd::lanes(step.arch);
-    for (number, key) in keys.windows(2).enumerate() {
-        let number = number * of.shared_by;
+    for shared in 0..keys.len() - 1 {
+        let number = shared * of.shared_by;
         let starts = &queries[number..][..of.shared_by + 1];
-        let (start, length) = (key[0] as usize, (key[1] - key[0]) as usize);
-        if length == 0 || starts[0] == starts[of.shared_by] {
+        let first = starts[0] as usize;
+        let text = given.at(number, [first..first, packing::rows(keys, shared)]);
+        if text.length == 0 || starts[0] == starts[of.shared_by] {
             continue;
         }
-        let (keys, columns) = (Panels::new(length, lanes), Panels::new(of.head_dim, lanes));
-        let (distances, first_query, queries) = (None, starts[0] as usize, 0);
-        let text = Text {
-            op: of,
-            number,
-            bias,
-            reach,
-            distances,
-            key: words,
-            q,
-            k,
-            v,
-            first_query,
-            queries,
-            start,
-            length,
-            keys,
-            columns,
-        };
         let task = |head| Task { arch: step.arch, text, g, y, starts, head };
         let one = task(0).sizes().iter().sum::<usize>();
         let side_by_side = if step.team == Team::Alone { 1 } else { of.kv_heads };

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use crate::Result;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::matmul::{Packed, multiply};
+use crate::backend::cpu::panels::Panels;
 use crate::backend::cpu::simd::{self, Arch, Finish, PANEL_VECTORS, Product, Scale};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
@@ -48,13 +49,6 @@ pub(super) fn products(step: &Step<'_>, product: &Strided, scratch: &mut Floats,
     }
 }
 
-/// The vectors per panel of `b`, and its number of panels.
-struct Panels {
-    vectors: usize,
-    width: usize,
-    count: usize,
-}
-
 #[derive(Clone, Copy)]
 struct Batch<'a> {
     arch: Arch,
@@ -68,7 +62,7 @@ impl Batch<'_> {
         let lanes = simd::lanes(self.arch);
         let vectors = self.product.columns.div_ceil(lanes).min(PANEL_VECTORS);
         let width = vectors * lanes;
-        Panels { vectors, width, count: self.product.columns.div_ceil(width) }
+        Panels { vectors, width, padded: self.product.columns.next_multiple_of(width) }
     }
 
     /// Whether a row of `a` is contiguous.
@@ -80,14 +74,14 @@ impl Batch<'_> {
     fn run(&self, first: usize, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
         let Strided { rows, columns, depth, .. } = *self.product;
         let panels = self.panels();
-        let packed = panels.count * panels.width * depth;
+        let packed = panels.padded * depth;
         scratch.resize(packed + if self.rows_lie() { 0 } else { rows * depth }, "a product")?;
         let (packed, turned) = scratch.split_at_mut(packed);
         let mut last = None;
         for (number, out) in out.chunks_exact_mut(rows * columns).enumerate() {
             let (a, b) = self.product.starts(first + number);
             if last.replace(b) != Some(b) {
-                self.pack(&self.b[b..], &panels, packed);
+                self.pack(&self.b[b..], panels, packed);
             }
             let (a, a_stride) = if self.rows_lie() {
                 (&self.a[a..], self.product.a[0])
@@ -142,24 +136,13 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Splits a matrix of `b` into panels `[panel][depth][width]`.
-    fn pack(&self, b: &[f32], panels: &Panels, packed: &mut [f32]) {
+    /// Splits a matrix of `b` into panels.
+    fn pack(&self, b: &[f32], panels: Panels, packed: &mut [f32]) {
         let Strided { columns, depth, b: [column, term, ..], .. } = *self.product;
-        let width = panels.width;
-        for (panel, first) in packed.chunks_exact_mut(depth * width).zip((0..columns).step_by(width)) {
-            let count = width.min(columns - first);
-            if column == 1 {
-                for (k, line) in panel.chunks_exact_mut(width).enumerate() {
-                    line[..count].copy_from_slice(&b[k * term + first..][..count]);
-                    line[count..].fill(0.0);
-                }
-                continue;
-            }
-            for j in 0..width {
-                let from = b.get((first + j) * column..).filter(|_| j < count).unwrap_or(&[]);
-                let values = from.iter().step_by(term).copied().chain(std::iter::repeat(0.0));
-                panel.chunks_exact_mut(width).zip(values).for_each(|(line, x)| line[j] = x);
-            }
+        if column == 1 {
+            panels.pack([depth, columns], false, |k| &b[k * term..], packed);
+        } else {
+            panels.pack_turned([columns, depth], |n| b[n * column..].iter().step_by(term), packed);
         }
     }
 

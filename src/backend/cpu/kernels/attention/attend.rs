@@ -21,14 +21,14 @@ pub(super) struct Attend<'a> {
 }
 
 /// The keys processed for some queries: those before `end` without `skip`, which consists of whole chains.
-struct Span {
-    end: usize,
+pub(in crate::backend::cpu::kernels) struct Span {
+    pub end: usize,
     skip: Range<usize>,
 }
 
 impl Span {
     /// The span of all keys visible to any of the queries.
-    fn of(text: &Text<'_>, queries: Range<usize>) -> Self {
+    pub fn of(text: &Text<'_>, queries: Range<usize>) -> Self {
         let (mut leading, mut begin, mut end) = (0, text.length, 0);
         for query in queries {
             let sight = text.op.sight(text.place(query), text.length);
@@ -131,8 +131,7 @@ impl Attend<'_> {
                 continue;
             }
             for (row, query) in queries.clone().enumerate() {
-                let sight = op.sight(self.text.place(query), length);
-                if key < sight.leading || sight.near.contains(&key) {
+                if self.text.sees(query, key) {
                     let weight = scores[row * keys.padded + key];
                     for (y, x) in out[row * stride..].iter_mut().zip(value).filter(|(_, x)| !x.is_finite()) {
                         *y += weight * x * factors[row];

@@ -7,7 +7,8 @@
 
 use std::ops::Range;
 
-use super::{Operand, Panels, Text};
+use super::{Operand, Text};
+use crate::backend::cpu::panels::Panels;
 use crate::backend::cpu::simd::{Arch, Product, Scale};
 
 /// The vectors, row `reach + d` for distance `d`.
@@ -89,12 +90,7 @@ impl OneHead<'_> {
     fn turn(&self, vectors: &Operand<'_>, packed: &mut [f32]) {
         let Distances { first, count, panels, .. } = *self.distances;
         let dim = self.text.op.head_dim;
-        for (panel, at) in packed.chunks_exact_mut(dim * panels.width).zip((0..count).step_by(panels.width)) {
-            for j in 0..panels.width.min(count - at) {
-                let vector = &vectors.head(first + at + j, self.head, dim)[..dim];
-                panel.chunks_exact_mut(panels.width).zip(vector).for_each(|(line, x)| line[j] = *x);
-            }
-        }
+        panels.pack_turned([count, dim], |row| vectors.head(first + row, self.head, dim), packed);
     }
 
     /// The scaled products of rows with packed vectors, of those columns only, which begin with a panel: as many rows

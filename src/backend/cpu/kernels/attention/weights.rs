@@ -37,7 +37,6 @@ impl WithSimd for Weights<'_> {
                 *factor = 0.0;
                 continue;
             }
-            let near = if sight.near.is_empty() { sight.leading..sight.leading } else { sight.near };
             let mut most = simd.splat_f32s(f32::NEG_INFINITY);
             for part in self.parts.iter().filter(|part| !part.is_empty()) {
                 if op.soft_cap > 0.0 {
@@ -49,7 +48,7 @@ impl WithSimd for Weights<'_> {
                 if !self.biases.is_empty() {
                     add_biases(&mut row[part.clone()], part.start as i64 - place, self.biases, reach as i64);
                 }
-                for hidden in [sight.leading..near.start, sight.leading.max(near.end)..part.end] {
+                for hidden in self.text.hidden(self.first + i, part.end) {
                     let (from, to) = (hidden.start.max(part.start), hidden.end.min(part.end));
                     row[from.min(to)..to].fill(f32::NEG_INFINITY);
                 }

@@ -4,43 +4,11 @@ use std::ops::Range;
 
 use super::slopes::Slopes;
 use super::{Parts, Task};
-use crate::backend::cpu::kernels::attention::{Panels, Text, Weights};
+use crate::backend::cpu::kernels::attention::{Span, Text, Weights};
 use crate::backend::cpu::simd::{self, Product, Scale};
 
 /// Rows and columns that are transposed at once.
 const TURNED: usize = 16;
-
-/// Packs rows of `values`, each as long as the panels have columns, into panels `[panel][rows][width]`; with `finite`,
-/// numbers that are not become 0.
-fn pack<'a>(panels: Panels, rows: usize, dim: usize, finite: bool, row: impl Fn(usize) -> &'a [f32], out: &mut [f32]) {
-    let width = panels.width;
-    for (panel, first) in out.chunks_exact_mut((rows * width).max(1)).zip((0..dim).step_by(width)) {
-        let count = width.min(dim - first);
-        for (i, line) in panel.chunks_exact_mut(width).enumerate() {
-            line[..count].copy_from_slice(&row(i)[first..first + count]);
-            line[count..].fill(0.0);
-            if finite {
-                line.iter_mut().filter(|x| !x.is_finite()).for_each(|x| *x = 0.0);
-            }
-        }
-    }
-}
-
-/// The same of the transpose: `[panel][dim][width]`, a column per row of `values`.
-fn pack_turned<'a>(panels: Panels, rows: usize, dim: usize, row: impl Fn(usize) -> &'a [f32], out: &mut [f32]) {
-    let width = panels.width;
-    for (panel, first) in out.chunks_exact_mut(dim * width).zip((0..rows).step_by(width)) {
-        let count = width.min(rows - first);
-        if count < width {
-            panel.fill(0.0);
-        }
-        for j in 0..count {
-            for (line, x) in panel.chunks_exact_mut(width).zip(&row(first + j)[..dim]) {
-                line[j] = *x;
-            }
-        }
-    }
-}
 
 /// `out[j, i] = matrix[i, j]`: `[columns, rows]` from `rows` rows, `stride` apart.
 #[inline(always)]
@@ -58,10 +26,11 @@ impl Task<'_> {
     /// Packs the keys and the values.
     pub(super) fn pack(&self, parts: &mut Parts<'_>) {
         let Text { op, k, v, start, length, keys, columns, .. } = self.text;
+        let size = [length, op.head_dim];
         let [key, value] = [k, v].map(|of| move |j: usize| of.head(start + j, self.head, op.head_dim));
-        pack_turned(keys, length, op.head_dim, key, parts.by_key);
-        pack_turned(keys, length, op.head_dim, value, parts.values_by_key);
-        pack(columns, length, op.head_dim, op.hides(), key, parts.keys);
+        keys.pack_turned(size, key, parts.by_key);
+        keys.pack_turned(size, value, parts.values_by_key);
+        columns.pack(size, op.hides(), key, parts.keys);
     }
 
     /// The gradients of some queries of the text, and what they add to those of its keys and values.
@@ -72,7 +41,7 @@ impl Task<'_> {
         let own = first - self.starts[0] as usize;
         let stride = self.group() * dim;
         let out = own * stride + head % self.group() * dim;
-        let end = self.end(queries.clone());
+        let end = Span::of(&self.text, queries.clone()).end;
         if end == 0 {
             parts.dq[out..].chunks_mut(stride).take(rows).for_each(|row| row[..dim].fill(0.0));
             return;
@@ -99,7 +68,7 @@ impl Task<'_> {
             [(&*parts.weights, self.g, 1.0, &mut *parts.dv), (&*parts.slopes, q, op.scale, &mut *parts.dk)]
         {
             let row = |i: usize| operand.head(first + i, head, dim);
-            pack(columns, rows, dim, op.hides(), row, by_column);
+            columns.pack([rows, dim], op.hides(), row, by_column);
             let (turned, product) = (&mut turned[..rows * end], &mut product[..end * dim]);
             self.arch.vectorized(inlined!(|| turn(matrix, keys.padded, rows, end, turned)));
             Product {
@@ -122,26 +91,12 @@ impl Task<'_> {
                     if wild.iter().all(|x| x.is_finite()) {
                         continue;
                     }
-                    for key in (0..end).filter(|key| self.sees(query, *key)) {
+                    for key in (0..end).filter(|key| self.text.sees(query, *key)) {
                         add_wild(&mut sums[key * dim..], wild, scale * matrix[i * keys.padded + key]);
                     }
                 }
             }
         }
-    }
-
-    /// The keys before which all lie that any of the queries sees.
-    fn end(&self, queries: Range<usize>) -> usize {
-        let ends = queries.map(|query| {
-            let sight = self.text.op.sight(self.text.place(query), self.text.length);
-            if sight.near.is_empty() { sight.leading } else { sight.leading.max(sight.near.end) }
-        });
-        ends.max().unwrap_or(0)
-    }
-
-    fn sees(&self, query: usize, key: usize) -> bool {
-        let sight = self.text.op.sight(self.text.place(query), self.text.length);
-        key < sight.leading || sight.near.contains(&key)
     }
 
     /// Adds to the gradients of queries what the products left out: keys that are not finite, where they are visible.
@@ -153,7 +108,7 @@ impl Task<'_> {
             if wild.iter().all(|x| x.is_finite()) {
                 continue;
             }
-            for (i, _) in queries.clone().enumerate().filter(|(_, query)| self.sees(*query, key)) {
+            for (i, _) in queries.clone().enumerate().filter(|(_, query)| self.text.sees(*query, key)) {
                 add_wild(&mut out[i * stride..], wild, op.scale * slopes[i * keys.padded + key]);
             }
         }
@@ -161,7 +116,7 @@ impl Task<'_> {
 
     /// The weights of a block and the gradients of its scores, for the keys before `end`.
     fn weigh(&self, head: usize, queries: Range<usize>, end: usize, parts: &mut Parts<'_>) {
-        let Text { op, q, keys, first_query, length, .. } = self.text;
+        let Text { op, q, keys, first_query, .. } = self.text;
         let (dim, rows) = (op.head_dim, queries.len());
         let first = first_query + queries.start;
         // Whole vectors.
@@ -220,9 +175,7 @@ impl Task<'_> {
         for ((weights, slopes), query) in
             weights.chunks_exact_mut(keys.padded).zip(slopes.chunks_exact_mut(keys.padded)).zip(queries)
         {
-            let sight = op.sight(self.text.place(query), length);
-            let near = if sight.near.is_empty() { sight.leading..sight.leading } else { sight.near };
-            for hidden in [sight.leading..near.start, sight.leading.max(near.end)..used] {
+            for hidden in self.text.hidden(query, used) {
                 if !hidden.is_empty() {
                     weights[hidden.clone()].fill(0.0);
                     slopes[hidden].fill(0.0);
