@@ -42,11 +42,6 @@ impl<'a> Step<'a> {
         self.plan.storage[self.operands[place].0]
     }
 
-    /// The first word of an operand in its storage.
-    fn first(&self, place: usize) -> usize {
-        self.plan.offsets[self.operands[place].0] / 4
-    }
-
     /// Whether there is an operand at this position.
     pub fn given(&self, place: usize) -> bool {
         place < self.operands.len()
@@ -71,22 +66,31 @@ impl<'a> Step<'a> {
         Error::InvalidArgument(format!("{}: expected {expected}", self.value(place).name))
     }
 
+    /// The memory of an operand, floats or the words of another type; `None` of a weight.
+    fn memory(&self, place: usize) -> Option<&'a [f32]> {
+        let all: &[f32] = match self.storage(place) {
+            Storage::Input(input) => &self.inputs[input],
+            Storage::Buffer(buffer) => &self.written.buffers[buffer],
+            Storage::State(state) => &self.written.states[state],
+            Storage::Weight => return None,
+        };
+        // Where a value is a part of a buffer, it begins there.
+        all.get(self.plan.offsets[self.operands[place].0] / 4..)
+    }
+
     /// The floats of an operand, in row order.
     ///
     /// # Errors
     /// `InvalidArgument` when its elements are not floats.
     pub fn floats(&self, place: usize) -> Result<&'a [f32]> {
-        let (elements, first) = (self.shape(place).elements(self.counts), self.first(place));
-        let all: &[f32] = match self.storage(place) {
+        let elements = self.shape(place).elements(self.counts);
+        let all = match self.storage(place) {
             Storage::Input(_) if !self.dtype(place).is_float() => return Err(self.wrong(place, "float32")),
-            Storage::Input(input) => &self.inputs[input],
-            Storage::Weight => {
-                self.constants.floats(self.operands[place]).ok_or_else(|| self.wrong(place, "a weight of floats"))?
-            }
-            Storage::Buffer(buffer) => &self.written.buffers[buffer],
-            Storage::State(state) => &self.written.states[state],
+            Storage::Weight => self.constants.floats(self.operands[place]),
+            _ => self.memory(place),
         };
-        all.get(first..first + elements).ok_or_else(|| self.wrong(place, &format!("{elements} elements")))
+        let all = all.ok_or_else(|| self.wrong(place, "a weight of floats"))?;
+        all.get(..elements).ok_or_else(|| self.wrong(place, &format!("{elements} elements")))
     }
 
     /// The indices of an operand, an input or computed ones.
@@ -94,13 +98,10 @@ impl<'a> Step<'a> {
     /// # Errors
     /// `InvalidArgument` when its elements are not integers.
     pub fn indices(&self, place: usize) -> Result<&'a [u32]> {
-        let elements = self.shape(place).elements(self.counts);
-        match self.storage(place) {
-            _ if !self.dtype(place).is_index() => Err(self.wrong(place, "uint32")),
-            Storage::Input(input) => Ok(bytemuck::cast_slice(&self.inputs[input])),
-            Storage::Buffer(buffer) => Ok(&bytemuck::cast_slice(&self.written.buffers[buffer])[..elements]),
-            _ => Err(self.wrong(place, "an input of uint32")),
+        if !self.dtype(place).is_index() {
+            return Err(self.wrong(place, "uint32"));
         }
+        Ok(&self.words(place)?[..self.shape(place).elements(self.counts)])
     }
 
     /// The words of an input of any type, or of a computed value.
@@ -108,13 +109,7 @@ impl<'a> Step<'a> {
     /// # Errors
     /// `InvalidArgument` when it is a weight.
     pub fn words(&self, place: usize) -> Result<&'a [u32]> {
-        let all: &[f32] = match self.storage(place) {
-            Storage::Input(input) => &self.inputs[input],
-            Storage::Buffer(buffer) => &self.written.buffers[buffer],
-            Storage::State(state) => &self.written.states[state],
-            Storage::Weight => return Err(self.wrong(place, "an input")),
-        };
-        Ok(bytemuck::cast_slice(&all[self.first(place)..]))
+        self.memory(place).map(bytemuck::cast_slice).ok_or_else(|| self.wrong(place, "an input"))
     }
 
     /// A constant's tensors; `None` when the operand is not a constant.

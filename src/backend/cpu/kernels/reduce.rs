@@ -25,16 +25,25 @@ impl Part<'_> {
         &self.x[k * self.inner..][..self.inner]
     }
 
-    /// `y[c] = sum_k f(k, x[k, c])`
+    /// `y[c] = sum_k f(weights[k], c, x[k, c])`, with ones in place of omitted weights.
     #[inline(always)]
-    fn sum(&self, rows: Range<usize>, y: &mut [f32], f: impl Fn(usize, usize, f32) -> f32) {
+    fn sum(&self, rows: Range<usize>, y: &mut [f32], f: impl Fn(f32, usize, f32) -> f32) {
+        if self.inner == 1 {
+            let x = &self.x[rows.clone()];
+            y[0] = match self.weights {
+                None => sum_by([x], |[x]| f(1.0, 0, x)),
+                Some(weights) => sum_by([x, &weights[rows]], |[x, w]| f(w, 0, x)),
+            };
+            return;
+        }
         let mut block = vec![0.0f32; self.inner];
         y.fill(0.0);
         for start in rows.clone().step_by(BLOCK) {
             block.fill(0.0);
             for k in start..rows.end.min(start + BLOCK) {
+                let weight = self.weights.map_or(1.0, |weights| weights[k]);
                 for (c, (sum, x)) in block.iter_mut().zip(self.row(k)).enumerate() {
-                    *sum += f(k, c, *x);
+                    *sum += f(weight, c, *x);
                 }
             }
             for (y, sum) in y.iter_mut().zip(&block) {
@@ -46,45 +55,32 @@ impl Part<'_> {
     /// The planes of a chunk, `[planes, inner]`.
     #[inline(always)]
     fn planes(&self, kind: ReduceKind, rows: Range<usize>, out: &mut [f32]) {
-        let n = rows.len() as f32;
         let (y, second) = out.split_at_mut(self.inner);
-        let weights = self.weights.map(|weights| &weights[rows.clone()]);
-        match (kind, weights) {
-            (ReduceKind::Deviation, _) if self.inner == 1 => {
-                let x = &self.x[rows];
-                second[0] = sum_by([x], |[x]| x) / n;
-                y[0] = sum_by([x], |[x]| (x - second[0]) * (x - second[0]));
-            }
-            (ReduceKind::Deviation, _) => {
+        match kind {
+            ReduceKind::Deviation => {
+                let n = rows.len() as f32;
                 self.sum(rows.clone(), second, |_, _, x| x);
                 second.iter_mut().for_each(|sum| *sum /= n);
                 self.sum(rows, y, |_, c, x| (x - second[c]) * (x - second[c]));
             }
-            (ReduceKind::Max, None) if self.inner == 1 => y[0] = largest(&self.x[rows]),
-            (ReduceKind::Max, _) => {
+            ReduceKind::Max if self.weights.is_none() && self.inner == 1 => y[0] = largest(&self.x[rows]),
+            ReduceKind::Max => {
                 y.fill(f32::NEG_INFINITY);
                 second.fill(0.0);
-                for (place, k) in rows.enumerate() {
-                    if !weights.is_none_or(|weights| weights[place] > 0.0) {
-                        continue;
-                    }
+                for k in rows.filter(|k| self.weights.is_none_or(|weights| weights[*k] > 0.0)) {
                     second.fill(1.0);
                     for (y, x) in y.iter_mut().zip(self.row(k)) {
                         *y = nan_max(*y, *x);
                     }
                 }
             }
-            (_, None) if self.inner == 1 => y[0] = sum_by([&self.x[rows]], |[x]| x),
-            (_, Some(weights)) if self.inner == 1 => {
-                y[0] = sum_by([&self.x[rows], weights], |[x, w]| w * x);
-                second.fill(sum_by([weights], |[w]| w));
-            }
-            (_, None) => self.sum(rows, y, |_, _, x| x),
-            (_, Some(weights)) => {
-                let first = rows.start;
-                self.sum(rows, y, |k, _, x| weights[k - first] * x);
-                second.fill(sum_by([weights], |[w]| w));
-            }
+            ReduceKind::Sum | ReduceKind::Mean => match self.weights {
+                None => self.sum(rows, y, |_, _, x| x),
+                Some(weights) => {
+                    self.sum(rows.clone(), y, |weight, _, x| weight * x);
+                    second.fill(sum_by([&weights[rows]], |[w]| w));
+                }
+            },
         }
     }
 }
