@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Array, Engine, program};
 use crate::backend::chunk::{Chunk, aligned, from_first};
-use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
+use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Plan, Value, ValueId};
 use crate::ops::{Counts, Dim};
@@ -144,7 +144,7 @@ fn upload(engine: &Arc<Engine>, value: &Value, weights: &dyn WeightSource) -> Re
 fn groups(sequences: &[(Dim, &[u32], usize)], most: impl Fn(&[usize]) -> usize) -> Result<Vec<Chunk>> {
     for (_, offsets, rows) in sequences {
         let ends = (offsets.first(), offsets.last().map(|last| *last as usize));
-        if ends != (Some(&0), Some(*rows)) || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
+        if ends != (Some(&0), Some(*rows)) || !offsets.is_sorted() {
             return Err(Error::InvalidArgument(format!("offsets do not rise from 0 to {rows}")));
         }
     }
@@ -172,7 +172,7 @@ impl Program for ByLength {
         BatchLimits { tokens: TOKENS, longest_text: usize::MAX, in_flight: 2 }
     }
 
-    fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
+    fn submit(&self, feed: &Feed<'_>) -> Result<Pending> {
         feed.check(self.inputs(), self.program.plan.graph.outputs.len())?;
         let offsets: Vec<_> = self.sequences.iter().map(|own| aligned::<u32>(feed.inputs[own.offsets])).collect();
         let sequences = self.sequences.iter().zip(&offsets);
@@ -190,22 +190,15 @@ impl Program for ByLength {
             BackendKind::Cpu => &COUNTERS.batches_cpu,
         };
         batches.fetch_add(1, Relaxed);
-        Ok(Box::new(UnderWay(results)))
-    }
-}
-
-/// The arrays of all groups, by output.
-struct UnderWay(Vec<Vec<Array>>);
-
-impl Pending for UnderWay {
-    fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()> {
-        self.0.iter().enumerate().try_for_each(|(place, groups)| {
-            let mut all = Vec::new();
-            for array in groups {
-                all.extend(&*aligned::<f32>(&array.read()?));
-            }
-            reader(place, &all)
-        })
+        Ok(Pending::new(move |reader| {
+            results.iter().enumerate().try_for_each(|(place, groups)| {
+                let mut all = Vec::new();
+                for array in groups {
+                    all.extend(&*aligned::<f32>(&array.read()?));
+                }
+                reader(place, &all)
+            })
+        }))
     }
 }
 

@@ -82,18 +82,28 @@ impl Feed<'_> {
 pub type Reader<'a> = &'a mut dyn FnMut(usize, &[f32]) -> Result<()>;
 
 /// A batch in flight. If it is dropped without a wait, its slot is freed once the device has finished with it.
-pub trait Pending: Send {
+pub struct Pending(Box<dyn FnOnce(Reader<'_>) -> Result<()> + Send>);
+
+impl Pending {
+    /// A batch that `read` waits for, and passes to its reader.
+    pub fn new(read: impl FnOnce(Reader<'_>) -> Result<()> + Send + 'static) -> Self {
+        Pending(Box::new(read))
+    }
+
     /// Waits, then passes the requested outputs to `reader` in the order requested.
     ///
     /// # Errors
     /// A device fault, after which the batch may run elsewhere, or the error that `reader` returns.
-    fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()>;
+    pub fn read(self, reader: Reader<'_>) -> Result<()> {
+        (self.0)(reader)
+    }
+
     /// Waits and returns copies of the requested outputs, in the order requested.
     ///
     /// # Errors
     /// As [`Pending::read`].
-    fn wait(self: Box<Self>) -> Result<Vec<Vec<f32>>> {
-        copies(|reader| self.read(reader))
+    pub fn wait(self) -> Result<Vec<Vec<f32>>> {
+        copies(self.0)
     }
 }
 
@@ -118,7 +128,7 @@ pub trait Program: Send + Sync {
     ///
     /// # Errors
     /// A device fault, or `OutOfMemory`.
-    fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>>;
+    fn submit(&self, feed: &Feed<'_>) -> Result<Pending>;
 }
 
 /// Options a caller may set for a program.

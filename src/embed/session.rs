@@ -33,7 +33,7 @@ pub(super) struct Work<'a> {
     /// Batches not yet started.
     pub waiting: VecDeque<Batch>,
     /// Batches that were started, the oldest first.
-    pub under_way: VecDeque<(Batch, Box<dyn Pending>)>,
+    pub under_way: VecDeque<(Batch, Pending)>,
 }
 
 impl<'a> Work<'a> {
@@ -100,7 +100,7 @@ impl<'a> Work<'a> {
     }
 
     /// Submits a batch.
-    pub(super) fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Box<dyn Pending>> {
+    pub(super) fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Pending> {
         let inputs: Vec<Vec<u32>> = self.stage.inputs.iter().map(|input| self.fill(*input, batch)).collect();
         let feed = Feed {
             counts: self.counts(batch),

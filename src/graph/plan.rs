@@ -62,8 +62,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fuses nodes where possible, drops nodes that neither an output nor a state needs, and assigns memory to every
-    /// value.
+    /// Fuses nodes where possible, drops those that no output or state needs, and assigns memory to every value.
     pub fn new(graph: Graph) -> Self {
         Plan::with(graph, &Fusion::default())
     }
@@ -98,10 +97,11 @@ impl Plan {
     }
 
     /// The plan for a device that runs the ops for which `runs` is true, and the definitions of the others.
-    pub fn defined(mut self, runs: &dyn Fn(&Op) -> bool) -> Self {
+    pub fn defined(mut self: Arc<Self>, runs: &dyn Fn(&Op) -> bool) -> Arc<Self> {
         if !self.graph.nodes.iter().all(|node| runs(&node.op)) {
-            self.graph = self.graph.defined(runs);
-            self.place(None);
+            let plan = Arc::make_mut(&mut self);
+            plan.graph = std::mem::take(&mut plan.graph).defined(runs);
+            plan.place(None);
         }
         self
     }

@@ -113,7 +113,7 @@ pub fn prepare(device: &Arc<dyn Backend>, options: ProgramOptions) -> grilly::Re
     Ok((device.prepare(plan, tensors.clone(), options)?, tensors))
 }
 
-pub fn start(program: &Arc<dyn Program>, x: &[f32], outputs: &[usize]) -> grilly::Result<Box<dyn Pending>> {
+pub fn start(program: &Arc<dyn Program>, x: &[f32], outputs: &[usize]) -> grilly::Result<Pending> {
     let tokens = x.len() / COLUMNS;
     program.submit(&Feed {
         counts: Counts::new(tokens, tokens.min(1)),

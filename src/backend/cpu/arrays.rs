@@ -52,7 +52,7 @@ impl CpuArrays {
 
 /// A plan with everything that does not depend on its inputs.
 struct Ready {
-    plan: Plan,
+    plan: Arc<Plan>,
     counts: Counts,
     flops: u64,
     team: Team,
@@ -80,7 +80,7 @@ impl ArrayEngine for CpuArrays {
     }
 
     fn prepare(&self, plan: Plan, counts: Counts, _: Narrow) -> Result<Prepared> {
-        let plan = plan.defined(&kernels::has);
+        let plan = Arc::new(plan).defined(&kernels::has);
         let graph = &plan.graph;
         let narrow = |id: &&ValueId| graph.value(**id).dtype.is_narrow();
         for node in graph.nodes.iter().filter(|node| node.op.operand(0).role != Role::Any) {

@@ -18,7 +18,7 @@ use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
 use crate::backend::chunk::{Chunk, aligned, from_first};
-use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader};
+use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Node, Plan};
 use crate::ops::Dim;
@@ -58,8 +58,8 @@ impl CpuProgram {
             return Err(Error::unsupported(what, "a batch on the CPU is stored as float32"));
         }
         // Widened last: a step takes its type from its operands, and inputs keep theirs.
-        let plan = Arc::unwrap_or_clone(plan).defined(&kernels::has);
-        let plan = Arc::new(if plan.narrow().is_some() { plan.widened() } else { plan });
+        let plan = plan.defined(&kernels::has);
+        let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let threads = Threads::new(options.num_threads)?;
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = plan.graph.outputs.iter().map(|output| plan.graph.needed_for([output].into_iter())).collect();
@@ -144,22 +144,13 @@ impl Program for CpuProgram {
         self.limits
     }
 
-    fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
+    fn submit(&self, feed: &Feed<'_>) -> Result<Pending> {
         let graph = &self.plan.graph;
         feed.check(graph.inputs.iter().map(|id| graph.value(*id)), graph.outputs.len())?;
         let outputs = self.run(feed)?;
         COUNTERS.batches_cpu.fetch_add(1, Relaxed);
         COUNTERS.kiloflops_cpu.fetch_add(self.plan.flops(feed.counts).div_ceil(1000), Relaxed);
-        Ok(Box::new(Finished(outputs)))
-    }
-}
-
-/// A batch that is already finished.
-struct Finished(Vec<Vec<f32>>);
-
-impl Pending for Finished {
-    fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()> {
-        self.0.iter().enumerate().try_for_each(|(place, output)| reader(place, output))
+        Ok(Pending::new(move |reader| outputs.iter().enumerate().try_for_each(|(place, output)| reader(place, output))))
     }
 }
 

@@ -126,7 +126,7 @@ impl Program for Arc<Ring> {
         self.shared.limits
     }
 
-    fn submit(&self, feed: &Feed<'_>) -> Result<Box<dyn Pending>> {
+    fn submit(&self, feed: &Feed<'_>) -> Result<Pending> {
         self.shared.device.check("a batch")?;
         self.check(feed)?;
         let (place, mut held) = self.acquire();
@@ -136,7 +136,8 @@ impl Program for Arc<Ring> {
         started.inspect_err(|_| held.slot = None)?;
         held.owner = Some(results.clone());
         self.places[place].batch.store(self.started.fetch_add(1, Relaxed), Relaxed);
-        Ok(Box::new(Batch { ring: self.clone(), place, results }))
+        let batch = Batch { ring: self.clone(), place, results };
+        Ok(Pending::new(|reader| batch.read(reader)))
     }
 }
 
@@ -201,8 +202,8 @@ struct Batch {
     results: Arc<Results>,
 }
 
-impl Pending for Batch {
-    fn read(self: Box<Self>, reader: Reader<'_>) -> Result<()> {
+impl Batch {
+    fn read(self, reader: Reader<'_>) -> Result<()> {
         let Ring { shared, places, .. } = &*self.ring;
         if shared.device.forked() {
             shared.device.check("a batch")?;

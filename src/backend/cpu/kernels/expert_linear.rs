@@ -1,8 +1,6 @@
 //! `y[t, r] = act(x[t, r] weight[e]^T + bias[e])`, expert by expert, some rows at a time, which lie together meanwhile.
 
-use std::borrow::Cow;
-
-use super::linear::matrices;
+use super::linear::{biases, matrices};
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::matmul::multiply;
 use crate::backend::cpu::simd::Finish;
@@ -25,14 +23,14 @@ pub(super) fn expert_linear(
     let places = step.shape(2).elements(step.counts);
     let each = if step.shape(0).0.len() == 2 { step.shape(2).columns() } else { 1 };
     let (order, starts) = (&step.words(2)?[..places], &step.words(3)?[..experts + 1]);
-    let within = starts.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] as usize <= places);
+    let within = starts.is_sorted() && starts.iter().all(|start| *start as usize <= places);
     if !within || order.iter().any(|place| *place as usize >= places) {
         let what = format!("expert_linear: order or starts lie outside {places} places");
         return Err(Error::IndexOutOfRange(what));
     }
     let mut own = Vec::new();
     let weights = matrices(step, 1, &mut own)?;
-    let biases = if op.bias { biases(step, weights[0].padded_columns())? } else { Cow::Borrowed(&[][..]) };
+    let biases = biases(step, op.bias.then_some(4), weights[0].padded_columns())?;
     let rows = ROWS.min(places);
     scratch.resize(rows * (depth + columns), "rows of experts")?;
     let (rows, products) = scratch.split_at_mut(rows * depth);
@@ -52,16 +50,6 @@ pub(super) fn expert_linear(
         }
     }
     Ok(())
-}
-
-/// The biases of all experts, followed by as many zeros as a product may read past the last.
-fn biases<'a>(step: &Step<'a>, padded: usize) -> Result<Cow<'a, [f32]>> {
-    if let Some(biases) = step.constants.floats(step.operands[4]) {
-        return Ok(Cow::Borrowed(biases));
-    }
-    let mut biases = step.floats(4)?.to_vec();
-    biases.resize(biases.len() + padded, 0.0);
-    Ok(Cow::Owned(biases))
 }
 
 #[cfg(test)]

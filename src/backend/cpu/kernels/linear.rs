@@ -12,21 +12,21 @@ pub(super) fn linear(step: &Step<'_>, op: &Linear, out: &mut [f32]) -> Result<()
     let x = step.floats(0)?;
     let mut own = Vec::new();
     let weight = packed(step, 1, &mut own)?;
-    let bias = padded(step, op.bias.then_some(2), weight)?;
+    let bias = biases(step, op.bias.then_some(2), weight.padded_columns())?;
     let residual = (op.residual == Residual::Added).then(|| step.floats(step.operands.len() - 1)).transpose()?;
     let finish = Finish { bias: &bias, activation: op.activation, residual };
     multiply(step.arch, step.team, x, weight, finish, out)
 }
 
-/// A bias padded with the zeros that a product requires; empty for none.
-pub(super) fn padded<'a>(step: &Step<'a>, bias: Option<usize>, weight: &Packed) -> Result<Cow<'a, [f32]>> {
-    let Some(bias) = bias else { return Ok(Cow::Borrowed(&[])) };
-    if let Some(padded) = step.constants.floats(step.operands[bias]) {
-        return Ok(Cow::Borrowed(&padded[..weight.padded_columns()]));
+/// The biases at a place, followed by as many zeros as a product may read past the last; empty for none.
+pub(super) fn biases<'a>(step: &Step<'a>, place: Option<usize>, padded: usize) -> Result<Cow<'a, [f32]>> {
+    let Some(place) = place else { return Ok(Cow::Borrowed(&[])) };
+    if let Some(biases) = step.constants.floats(step.operands[place]) {
+        return Ok(Cow::Borrowed(biases));
     }
-    let mut padded = step.floats(bias)?.to_vec();
-    padded.resize(weight.padded_columns(), 0.0);
-    Ok(Cow::Owned(padded))
+    let mut biases = step.floats(place)?.to_vec();
+    biases.resize(biases.len() + padded, 0.0);
+    Ok(Cow::Owned(biases))
 }
 
 /// A weight in panels; a weight that is an input of the batch is packed for this batch, into `own`.
