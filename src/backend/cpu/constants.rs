@@ -2,12 +2,14 @@
 //! place.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::floats::Floats;
 use super::integers::PackedIntegers;
 use super::matmul::Packed;
 use super::simd::{self, Arch, PANEL_VECTORS};
+use crate::dtype::DType;
 use crate::graph::{Plan, Source, ValueId};
 use crate::ops::signature::Role;
 use crate::ops::{Counts, IntegerLinear, Levels, Op, QuantizedLinear, Scope};
@@ -16,6 +18,41 @@ use crate::{Error, Result};
 
 fn names(parts: &[Part]) -> String {
     parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("+")
+}
+
+/// The tensors of a constant, one after the other.
+pub struct Stacked<'a>(Vec<TensorView<'a>>);
+
+impl<'a> Stacked<'a> {
+    /// The tensors that hold so many elements from `start` on: the first in each, and their places among those elements.
+    fn parts(&self, start: usize, count: usize) -> impl Iterator<Item = (&TensorView<'a>, usize, Range<usize>)> {
+        let (mut first, mut end) = (start, 0);
+        self.0.iter().filter_map(move |view| {
+            let own = view.elements().saturating_sub(first).min(count - end);
+            let part = (view, first, end..end + own);
+            (first, end) = ((first + own).saturating_sub(view.elements()), end + own);
+            (own > 0).then_some(part)
+        })
+    }
+
+    /// Reads elements from `start` on as `dtype`, as many as fit in `out`.
+    ///
+    /// # Errors
+    /// As [`TensorView::read`].
+    pub fn read(&self, start: usize, dtype: DType, out: &mut [u8]) -> Result<()> {
+        let mut parts = self.parts(start, out.len() / dtype.bytes(1));
+        parts.try_for_each(|(view, first, own)| {
+            view.read(first, dtype, &mut out[dtype.bytes(own.start)..dtype.bytes(own.end)])
+        })
+    }
+
+    /// As [`Stacked::read`], floats.
+    ///
+    /// # Errors
+    /// As [`TensorView::read_f32`].
+    pub fn read_f32(&self, start: usize, out: &mut [f32]) -> Result<()> {
+        self.parts(start, out.len()).try_for_each(|(view, first, own)| view.read_f32(first, &mut out[own]))
+    }
 }
 
 /// All constants of a plan.
@@ -82,17 +119,17 @@ impl Constants {
         Ok(constants)
     }
 
-    /// The tensors of a constant as stored in the file; those of a table are stacked by rows.
+    /// The tensors of a constant as stored in the file, stacked by rows.
     ///
     /// # Errors
     /// As [`Constants::new`].
-    pub fn views<'a>(&'a self, parts: &'a [Part], elements: usize) -> Result<Vec<TensorView<'a>>> {
+    pub fn stacked<'a>(&'a self, parts: &'a [Part], elements: usize) -> Result<Stacked<'a>> {
         let views: Vec<TensorView<'a>> = parts.iter().map(|part| part.view(&*self.source)).collect::<Result<_>>()?;
         let found: usize = views.iter().map(TensorView::elements).sum();
         if found != elements {
             return Err(Error::InvalidArgument(format!("{}: {found} elements, expected {elements}", names(parts))));
         }
-        Ok(views)
+        Ok(Stacked(views))
     }
 
     /// Packs the matrices `[..., rows, depth]` of a shape from its parts, stacked by rows.
@@ -101,22 +138,12 @@ impl Constants {
             return Err(Error::InvalidArgument(format!("{}: {shape:?} is not a matrix", names(parts))));
         };
         let (matrices, rows, depth) = (others.iter().product::<usize>(), *rows, *depth);
-        let views = self.views(parts, matrices * rows * depth)?;
-        let mut places = Vec::with_capacity(matrices * rows);
-        for view in &views {
-            for row in 0..view.elements() / depth.max(1) {
-                places.push((view, row));
-            }
-        }
-        if places.len() != matrices * rows {
+        let stacked = self.stacked(parts, matrices * rows * depth)?;
+        if stacked.0.iter().any(|view| view.elements() % depth.max(1) != 0) {
             return Err(Error::InvalidArgument(format!("{}: rows of another length than {depth}", names(parts))));
         }
-        let pack = |matrix: usize| {
-            Packed::new(arch, rows, depth, |n, out| {
-                let (view, row) = places[matrix * rows + n];
-                view.read_f32(row * depth, out)
-            })
-        };
+        let pack =
+            |matrix: usize| Packed::new(arch, rows, depth, |n, out| stacked.read_f32((matrix * rows + n) * depth, out));
         (0..matrices).map(pack).collect()
     }
 
@@ -134,20 +161,11 @@ impl Constants {
             _ => (Levels::Int8, false),
         };
         let (dtype, row_bytes) = (levels.dtype(), levels.bytes(depth));
-        let views = self.views(parts, rows * row_bytes)?;
+        let stacked = self.stacked(parts, rows * row_bytes)?;
         // Sums over groups read whole rows.
         PackedIntegers::new(arch.bytes().filter(|_| !by_groups), rows, depth, |n, values| {
             let mut bytes = vec![0; row_bytes];
-            let (mut rest, mut start) = (&mut bytes[..], n * row_bytes);
-            for view in &views {
-                let count = view.elements().saturating_sub(start).min(rest.len());
-                let (part, others) = rest.split_at_mut(count);
-                if count > 0 {
-                    view.read(start, dtype, part)?;
-                }
-                start = (start + count).saturating_sub(view.elements());
-                rest = others;
-            }
+            stacked.read(n * row_bytes, dtype, &mut bytes)?;
             levels.unpack(&bytes, values);
             Ok(())
         })
@@ -157,12 +175,7 @@ impl Constants {
     fn read(&self, parts: &[Part], elements: usize, arch: Arch) -> Result<Floats> {
         let widest = simd::PANEL.max(PANEL_VECTORS * simd::lanes(arch));
         let mut floats = Floats::zeros(elements + widest, "a weight vector")?;
-        let mut start = 0;
-        for view in self.views(parts, elements)? {
-            let count = view.elements();
-            view.read_f32(0, &mut floats[start..start + count])?;
-            start += count;
-        }
+        self.stacked(parts, elements)?.read_f32(0, &mut floats[..elements])?;
         Ok(floats)
     }
 

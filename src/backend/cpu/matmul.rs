@@ -182,13 +182,9 @@ pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, finish: Fini
         for (row, part) in piece.chunks_exact(padded).enumerate() {
             let start = row * columns + first;
             let out = &mut y[start..start + count];
-            match finish.residual {
-                None => out.copy_from_slice(&part[..count]),
-                Some(residual) => {
-                    for ((y, x), r) in out.iter_mut().zip(part).zip(&residual[start..]) {
-                        *y = x + r;
-                    }
-                }
+            out.copy_from_slice(&part[..count]);
+            if let Some(residual) = finish.residual {
+                out.iter_mut().zip(&residual[start..]).for_each(|(y, residual)| *y += residual);
             }
         }
     }

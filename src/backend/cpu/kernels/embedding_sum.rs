@@ -1,14 +1,14 @@
 //! `y[t] = sum_i table_i[index_i[t]]`; the rows are read in place from the mapped checkpoint.
 
+use crate::backend::cpu::constants::Stacked;
 use crate::backend::cpu::step::Step;
 use crate::ops::EmbeddingSum;
-use crate::tensor::TensorView;
 use crate::{Error, Result};
 
 /// Rows of one table, in either storage.
 enum Table<'a> {
-    /// Tensors of the checkpoint, stacked by rows.
-    Stored(Vec<TensorView<'a>>),
+    /// Tensors of the checkpoint, with so many elements.
+    Stored(Stacked<'a>, usize),
     /// Floats of an input.
     Given(&'a [f32]),
 }
@@ -18,23 +18,15 @@ impl Table<'_> {
     ///
     /// # Errors
     /// As [`TensorView::read_f32`].
-    fn read(&self, mut row: usize, out: &mut [f32]) -> Result<bool> {
+    fn read(&self, row: usize, out: &mut [f32]) -> Result<bool> {
         let columns = out.len();
         match self {
             Table::Given(values) => {
                 let values = values.get(row * columns..(row + 1) * columns);
                 Ok(values.map(|values| out.copy_from_slice(values)).is_some())
             }
-            Table::Stored(parts) => {
-                for part in parts {
-                    let rows = part.elements() / columns;
-                    if row < rows {
-                        return part.read_f32(row * columns, out).map(|()| true);
-                    }
-                    row -= rows;
-                }
-                Ok(false)
-            }
+            Table::Stored(_, elements) if (row + 1) * columns > *elements => Ok(false),
+            Table::Stored(stacked, _) => stacked.read_f32(row * columns, out).map(|()| true),
         }
     }
 }
@@ -45,7 +37,7 @@ pub(super) fn embedding_sum(step: &Step<'_>, _: &EmbeddingSum, out: &mut [f32]) 
     for ids in (0..step.operands.len()).step_by(2) {
         let elements = step.shape(ids + 1).elements(step.counts);
         let table = match step.parts(ids + 1) {
-            Some(parts) => Table::Stored(step.constants.views(parts, elements)?),
+            Some(parts) => Table::Stored(step.constants.stacked(parts, elements)?, elements),
             None => Table::Given(step.floats(ids + 1)?),
         };
         pairs.push((step.indices(ids)?, table));
