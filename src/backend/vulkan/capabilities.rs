@@ -1,7 +1,7 @@
 //! What a Vulkan device supports, as plain numbers: the only input to the choice between shader variants.
 
 /// The kind of hardware of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceType {
     /// A discrete graphics card.
     Discrete,
@@ -10,6 +10,7 @@ pub enum DeviceType {
     /// A virtual GPU provided by a hypervisor.
     Virtual,
     /// Any other kind.
+    #[default]
     Other,
     /// A software rasteriser.
     Software,
@@ -85,7 +86,7 @@ pub fn condition(text: &str) -> Option<(&str, &str, usize)> {
 }
 
 /// Limits and features of one device.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Capabilities {
     /// The driver's name for the device.
     pub name: String,
@@ -142,10 +143,7 @@ impl Capabilities {
     pub fn floor() -> Self {
         Capabilities {
             name: "floor".into(),
-            vendor: 0,
-            driver: String::new(),
             api: (1, 3, 0),
-            device_type: DeviceType::Other,
             memory: 1 << 30,
             storage_buffer_range: 128 << 20,
             storage_buffer_alignment: 256,
@@ -157,9 +155,7 @@ impl Capabilities {
             push_constants: 128,
             storage_buffers: 8,
             subgroup_size: 4,
-            timestamp_period: 0.0,
-            features: Vec::new(),
-            missing: Vec::new(),
+            ..Capabilities::default()
         }
     }
 }

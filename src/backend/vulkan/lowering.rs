@@ -209,6 +209,14 @@ impl<'a> Lowering<'a> {
         Ok(self.operand(place.unwrap_or(0)))
     }
 
+    /// Grilly's own shader for an element type, which users do not replace, with these constants.
+    ///
+    /// # Errors
+    /// As [`Kernel::own`].
+    pub fn own<C: Specialization>(&self, stored: DType, push: C::Push, constants: C) -> Result<Build> {
+        Ok(Build::new(C::KERNEL.own(stored, self.capabilities)?, push, constants))
+    }
+
     /// Adds a dispatch of the shader that [`Lowering::select`] returns for the kernel of these constants.
     ///
     /// # Errors

@@ -56,8 +56,7 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
     let build =
         Build::new(to.select(&query_places::KERNEL)?, places(of_queries, fields[0]), query_places::Constants {});
     to.add(build, "rows", &[], along(each(of_queries, heads).tiles(256)))?;
-    let variant = key_places::KERNEL.own(DType::F32, to.capabilities)?;
-    let build = Build::new(variant, places(of_keys, fields[1]), key_places::Constants {});
+    let build = to.own(DType::F32, places(of_keys, fields[1]), key_places::Constants {})?;
     to.add(build, "key rows", &[], along(of_keys.tiles(256)))?;
 
     let push = push(to, op);

@@ -8,7 +8,7 @@ use crate::backend::vulkan::generated::{
     dropout_keyed, gated, gated_backward, set_rows, sgd,
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
-use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::backend::vulkan::lowering::Lowering;
 use crate::dtype::DType;
 use crate::ops::binary::broadcast;
 use crate::ops::clip_norm::EPS;
@@ -145,8 +145,7 @@ pub fn cast(to: &mut Lowering<'_>, op: &Cast) -> Result<()> {
     let words = op.to.bytes(elements).div_ceil(4) as u32;
     let walk = Elements::of(&Shape::fixed(&[words as usize]), to.capabilities)?;
     let push = cast::Push { elements: elements as u32, words, words_per_group: walk.rows_per_group };
-    let variant = cast::KERNEL.own(DType::F32, to.capabilities)?;
-    to.add(Build::new(variant, push, cast::Constants { conversion }), "", &[], along(walk.groups))
+    to.add(to.own(DType::F32, push, cast::Constants { conversion })?, "", &[], along(walk.groups))
 }
 
 /// Elements per workgroup: four per invocation, and four times as many where that still leaves enough workgroups.

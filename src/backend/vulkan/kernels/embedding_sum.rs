@@ -24,26 +24,30 @@ struct Term {
 struct Step {
     terms: Vec<Term>,
     sliced: bool,
+    /// Whether it adds to what those before it wrote.
+    accumulate: bool,
 }
 
 /// Adds the node's dispatches.
 pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
-    // Groups of steps; the first group writes, each later one accumulates.
-    let mut groups: Vec<Vec<Step>> = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
     for place in (0..to.operands()).step_by(2) {
         let index = to.operand(place);
         let table_rows = to.shape(place + 1).rows().size(Counts::default());
         let row_bytes = to.dtype(place + 1).bytes(rows.columns as usize) as u64;
         let cut = slices(to.operand(place + 1), table_rows, row_bytes, to.capabilities)?;
         let sliced = cut.len() > 1;
-        match groups.last_mut().filter(|group| !sliced && !group[0].sliced) {
-            Some(group) if group[0].terms.len() < MOST_TERMS => group[0].terms.push(Term { index, table: cut[0] }),
-            _ => groups.push(cut.iter().map(|s| Step { terms: vec![Term { index, table: *s }], sliced }).collect()),
+        match steps.last_mut().filter(|step| !sliced && !step.sliced && step.terms.len() < MOST_TERMS) {
+            Some(step) => step.terms.push(Term { index, table: cut[0] }),
+            None => {
+                let accumulate = !steps.is_empty();
+                steps.extend(cut.iter().map(|s| Step { terms: vec![Term { index, table: *s }], sliced, accumulate }));
+            }
         }
     }
     let variant = to.select(&KERNEL)?;
-    for (place, Step { terms, sliced }) in groups.iter().enumerate().flat_map(|(i, g)| g.iter().map(move |s| (i, s))) {
+    for Step { terms, sliced, accumulate } in steps {
         // Bindings without a term repeat the first: they must not be empty, and no shader reads them.
         let [one, two, three] = [0, 1, 2].map(|i| *terms.get(i).unwrap_or(&terms[0]));
         let given = [
@@ -55,7 +59,7 @@ pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
             ("table_2", three.table.range),
         ];
         let vector = rows.columns.is_multiple_of(4);
-        let constants = Constants { terms: terms.len() as u32, accumulate: place > 0, sliced: *sliced, vector };
+        let constants = Constants { terms: terms.len() as u32, accumulate, sliced, vector };
         let push = Push { first: one.table.first, slice_rows: one.table.rows, ..rows.into() };
         to.add(Build::new(variant, push, constants), "", &given, along(rows.tiles(ROWS_PER_GROUP)))?;
     }

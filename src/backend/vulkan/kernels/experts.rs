@@ -5,7 +5,7 @@ use super::rows::{Rows, along};
 use crate::Result;
 use crate::backend::vulkan::generated::{route as choice, route_order, weighted_sum as sum};
 use crate::backend::vulkan::kernel::Extent;
-use crate::backend::vulkan::lowering::{Build, Lowering};
+use crate::backend::vulkan::lowering::Lowering;
 use crate::dtype::DType;
 use crate::ops::{Route, WeightedSum};
 
@@ -23,18 +23,13 @@ pub fn route(to: &mut Lowering<'_>, op: &Route) -> Result<()> {
     }
     let blocks = rows.tiles(ROWS);
     let constants = choice::Constants { experts, top_k, normalized: op.normalized };
-    let build = Build::new(to.select(&choice::KERNEL)?, rows.into(), constants);
-    to.add(build, "", &[], along(blocks))?;
+    to.dispatch(rows.into(), constants, along(blocks))?;
     // Of no rows, starts are written, too.
     let blocks = match blocks {
         Extent::Fixed(n) => Extent::Fixed(n.max(1)),
         counted => counted,
     };
-    let build = Build::new(
-        route_order::KERNEL.own(DType::F32, to.capabilities)?,
-        rows.into(),
-        route_order::Constants { experts, top_k },
-    );
+    let build = to.own(DType::F32, rows.into(), route_order::Constants { experts, top_k })?;
     to.add(build, "order", &[], [blocks, Extent::Fixed(experts), Extent::ONE])
 }
 

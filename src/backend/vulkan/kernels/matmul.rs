@@ -112,8 +112,7 @@ fn split(to: &Lowering<'_>, product: &Strided, variant: &'static Variant) -> Fit
 
 fn plain(to: &Lowering<'_>, product: &Strided, _: &'static Variant) -> Fit<Tile> {
     let [a_load, b_load] = [product.a, product.b].map(|strides| Load::of(strides, product.depth) as u32);
-    let (tile_m, tile_n, tile_k) = tiles(product, to.capabilities.shared_memory);
-    Ok(Tile { tile_m, tile_n, tile_k, a_load, b_load, ..Tile::default() })
+    Ok(Tile { a_load, b_load, ..tile(product, to.capabilities.shared_memory) })
 }
 
 fn push(product: &Strided) -> Push {
@@ -141,30 +140,30 @@ fn push(product: &Strided) -> Push {
     }
 }
 
-/// Rows, columns and terms of a tile that fits shared memory.
-fn tiles(product: &Strided, shared_memory: u32) -> (u32, u32, u32) {
-    let best = best_tiles(product);
-    if tile_bytes(best) <= shared_memory { best } else { (64, 64, 16) }
+/// The tile that fits shared memory.
+fn tile(product: &Strided, shared_memory: u32) -> Tile {
+    let best = best_tile(product);
+    if best.shared_bytes() <= shared_memory { best } else { sized(64, 64, 16) }
 }
 
-fn tile_bytes((tile_m, tile_n, tile_k): (u32, u32, u32)) -> u32 {
-    (tile_m + tile_n) * (tile_k / 4 + 1) * 16
+fn sized(tile_m: u32, tile_n: u32, tile_k: u32) -> Tile {
+    Tile { tile_m, tile_n, tile_k, ..Tile::default() }
 }
 
 /// The tile where there is room for any.
-fn best_tiles(product: &Strided) -> (u32, u32, u32) {
+fn best_tile(product: &Strided) -> Tile {
     let (m, n) = (product.rows, product.columns);
     if m <= 16 {
-        return (16, 64, 64);
+        return sized(16, 64, 64);
     }
     if n <= 16 {
-        return (64, 16, 64);
+        return sized(64, 16, 64);
     }
     let large = m.div_ceil(128) * n.div_ceil(128) * product.batches();
     if large < FEW_TILES {
-        return (64, 64, 16);
+        return sized(64, 64, 16);
     }
-    (if m <= 64 { 64 } else { 128 }, if n <= 64 { 64 } else { 128 }, 16)
+    sized(if m <= 64 { 64 } else { 128 }, if n <= 64 { 64 } else { 128 }, 16)
 }
 
 #[cfg(test)]
@@ -182,10 +181,10 @@ mod tests {
         let plain = Matmul::default();
         for (m, n) in [(1, 1), (16, 4096), (17, 16), (64, 65), (4096, 64), (4096, 4096), (65, 4096)] {
             let product = product(&plain, &[m, 64], &[64, n]);
-            assert_eq!(tiles(&product, Capabilities::floor().shared_memory), best_tiles(&product));
+            assert_eq!(tile(&product, Capabilities::floor().shared_memory), best_tile(&product));
             for memory in [16 << 10, Capabilities::floor().shared_memory] {
-                let tile @ (tile_m, tile_n, tile_k) = tiles(&product, memory);
-                assert!(tile_bytes(tile) <= memory, "{m} x {n}");
+                let tile @ Tile { tile_m, tile_n, tile_k, .. } = tile(&product, memory);
+                assert!(tile.shared_bytes() <= memory, "{m} x {n}");
                 assert_eq!((tile_m * tile_k % 1024, tile_n * tile_k % 1024), (0, 0), "{m} x {n}");
             }
         }

@@ -7,7 +7,7 @@ use crate::backend::vulkan::generated::{
     residual_layer_norm, residual_rms_norm, rms_norm, rms_norm_backward, rms_norm_quantize_rows, rms_norm_rope,
     softmax, softmax_backward, softmax_dropout,
 };
-use crate::backend::vulkan::kernel::{Extent, Kernel, Specialization};
+use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
 use crate::ops::rope;
@@ -70,18 +70,15 @@ pub fn layer_norm_weight_backward(to: &mut Lowering<'_>, op: &LayerNormWeightBac
     const COLUMNS: u32 = 64;
     let rows = Rows::of(to.shape(1))?;
     let stored = to.stored()?;
-    let own = |kernel: &Kernel| kernel.own(stored, to.capabilities);
-    let (first, sums) = (own(&layer_norm_moments::KERNEL)?, own(&layer_norm_weight_backward::KERNEL)?);
-    let join = layer_norm_weight_backward_join::KERNEL.own(DType::F32, to.capabilities)?;
     let form = Held::of(rows.columns);
     let push = layer_norm_moments::Push { eps: op.0.eps, ..rows.into() };
-    let build = Build::new(first, push, layer_norm_moments::Constants::from(form));
+    let build = to.own(stored, push, layer_norm_moments::Constants::from(form))?;
     to.add(build, "moments", &[("y", to.scratch("moments")?)], form.grid(rows))?;
     let (blocks, across) = (rows.rows.div_ceil(LayerNormWeightBackward::ROWS as u32), rows.columns.div_ceil(COLUMNS));
-    let build = Build::new(sums, rows.into(), layer_norm_weight_backward::Constants {});
+    let build = to.own(stored, rows.into(), layer_norm_weight_backward::Constants {})?;
     to.add(build, "", &[], spread(u64::from(blocks) * u64::from(across)))?;
     let parts = Rows::new(Dim::Fixed(blocks as usize), rows.columns);
-    let build = Build::new(join, parts.into(), layer_norm_weight_backward_join::Constants {});
+    let build = to.own(DType::F32, parts.into(), layer_norm_weight_backward_join::Constants {})?;
     to.add(build, "join", &[], spread(u64::from(across)))
 }
 

@@ -38,8 +38,8 @@ impl Tile {
         }
     }
 
-    /// Shared memory of `linear.glsl`: rows of x and of the weight in groups of four k, plus one group.
-    fn shared_bytes(self) -> u32 {
+    /// Shared memory of `linear.glsl` and `matmul.glsl`: rows of both operands in groups of four k, plus one group.
+    pub fn shared_bytes(self) -> u32 {
         (self.tile_m + self.tile_n) * (self.tile_k / 4 + 1) * 16
     }
 
