@@ -28,14 +28,8 @@ pub struct ByLength {
     /// The weights are inputs, after those of a batch.
     program: program::Program,
     weights: Vec<Array>,
-    sequences: Vec<Sequence>,
-}
-
-/// Rows of which all texts of a group have equally many.
-struct Sequence {
-    rows: Dim,
-    /// Index of the input that holds the boundaries of texts.
-    offsets: usize,
+    /// Rows of which all texts of a group have equally many, and the input that holds their boundaries.
+    sequences: Vec<(Dim, usize)>,
 }
 
 impl ByLength {
@@ -56,7 +50,7 @@ impl ByLength {
         let sequence = |(rows, id): &(Dim, ValueId)| {
             let offsets = graph.inputs.iter().position(|input| input == id);
             let missing = || Error::unsupported("texts of one length", "no input says where they end");
-            Ok(Sequence { rows: *rows, offsets: offsets.ok_or_else(missing)? })
+            Ok((*rows, offsets.ok_or_else(missing)?))
         };
         let sequences = graph.lengths.iter().map(sequence).collect::<Result<Vec<_>>>()?;
         let given = graph.weights_as_inputs();
@@ -76,7 +70,7 @@ impl ByLength {
 
     /// A text with so many rows of each sequence.
     fn text(&self, lengths: &[usize]) -> Chunk {
-        let rows = self.sequences.iter().zip(lengths).map(|(sequence, length)| (sequence.rows, 0..*length));
+        let rows = self.sequences.iter().zip(lengths).map(|((rows, _), length)| (*rows, 0..*length));
         Chunk { texts: 0..1, rows: rows.collect() }
     }
 
@@ -85,7 +79,7 @@ impl ByLength {
         let text = self.text(&vec![1; self.sequences.len()]);
         let counts = text.counts(Counts::default());
         let mut inputs: Vec<Vec<u32>> = self.inputs().map(|value| vec![0; value.shape.elements(counts)]).collect();
-        self.sequences.iter().for_each(|sequence| inputs[sequence.offsets][1] = 1);
+        self.sequences.iter().for_each(|(_, offsets)| inputs[*offsets][1] = 1);
         let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
         self.run(&inputs, &text)?.iter().try_for_each(|array| array.read().map(drop))
     }
@@ -106,12 +100,10 @@ impl ByLength {
             return Err(Error::unsupported(format!("{} with {dim} rows", value.name), reason));
         }
         let bytes = group.bytes(value, bytes);
-        match (value.dtype, dim) {
-            (DType::U32, Dim::Boundaries) => {
-                self.engine.upload(DType::U32, &shape, bytemuck::cast_slice(&from_first::<u32>(bytes)))
-            }
-            _ => self.engine.upload(value.dtype, &shape, bytes),
+        if (value.dtype, dim) == (DType::U32, Dim::Boundaries) {
+            return self.engine.upload(DType::U32, &shape, bytemuck::cast_slice(&from_first::<u32>(bytes)));
         }
+        self.engine.upload(value.dtype, &shape, bytes)
     }
 
     /// Runs a group and returns its outputs.
@@ -174,9 +166,9 @@ impl Program for ByLength {
 
     fn submit(&self, feed: &Feed<'_>) -> Result<Pending> {
         feed.check(self.inputs(), self.program.plan.graph.outputs.len())?;
-        let offsets: Vec<_> = self.sequences.iter().map(|own| aligned::<u32>(feed.inputs[own.offsets])).collect();
+        let offsets: Vec<_> = self.sequences.iter().map(|(_, offsets)| aligned(feed.inputs[*offsets])).collect();
         let sequences = self.sequences.iter().zip(&offsets);
-        let sequences = sequences.map(|(own, offsets)| (own.rows, &**offsets, own.rows.size(feed.counts)));
+        let sequences = sequences.map(|((rows, _), offsets)| (*rows, &**offsets, rows.size(feed.counts)));
         let groups = groups(&sequences.collect::<Vec<_>>(), |lengths| MOST_BYTES / self.bytes(lengths).max(1))?;
         let mut results: Vec<Vec<Array>> = vec![Vec::new(); feed.outputs.len()];
         for group in groups {

@@ -8,7 +8,7 @@ use super::{Array, Engine};
 use crate::backend::Narrow;
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
-use crate::graph::{Graph, Plan, ValueId};
+use crate::graph::{Graph, Plan};
 use crate::ops::signature::Role;
 use crate::ops::{Cast, Counts, Dim, Op, Operand, Shape};
 use crate::{Error, Result};
@@ -69,14 +69,15 @@ fn graph(
         let operand = op.operand(place);
         operand.check_type(op.name(), array.dtype)?;
         let shape = counted.shape(operand, &array.shape);
-        let kept = halves == Halves::Kept && operand.narrow;
-        values.push(given(
-            &mut graph,
-            operand.name,
-            (shape, counted.counts()),
-            array,
-            array.dtype == DType::F16 && !kept,
-        )?);
+        if array.dtype != DType::F16 || halves == Halves::Kept && operand.narrow {
+            values.push(graph.input(operand.name, shape, array.dtype));
+            continue;
+        }
+        // A cast works on elements, so its input has fixed axes however the op counts them.
+        let value = graph.input(operand.name, Shape::fixed(&array.shape), array.dtype);
+        let cast = graph.node("to float32", Cast { to: DType::F32 }, &[value])?;
+        graph.retype(cast, shape, counted.counts())?;
+        values.push(cast);
     }
     let counts = counted.counts();
     let values = graph.completed(op, &values);
@@ -143,24 +144,6 @@ pub(super) fn shapes(op: &Op, operands: &[&Array]) -> (Vec<Shape>, Counts) {
     let shape = |(place, array): (usize, &&Array)| counted.shape(op.operand(place), &array.shape);
     let shapes = operands.iter().enumerate().map(shape).collect();
     (shapes, counted.counts())
-}
-
-/// An input, followed by a cast to float32 if `widen`.
-fn given(
-    graph: &mut Graph,
-    name: &str,
-    (shape, counts): (Shape, Counts),
-    operand: &Array,
-    widen: bool,
-) -> Result<ValueId> {
-    if !widen {
-        return Ok(graph.input(name, shape, operand.dtype));
-    }
-    // A cast works on elements, so its input has fixed axes however the op counts them.
-    let value = graph.input(name, Shape::fixed(&operand.shape), operand.dtype);
-    let cast = graph.node("to float32", Cast { to: DType::F32 }, &[value])?;
-    graph.retype(cast, shape, counts)?;
-    Ok(cast)
 }
 
 /// The graph of a single op on operands of these types and axes, without casts, and the counts of the batch.
