@@ -21,6 +21,7 @@ use distances::{Distances, OneHead, Vectors};
 use rayon::prelude::*;
 pub(super) use weights::Weights;
 
+use super::Scratched;
 use super::dropout::drop_out;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::panels::Panels;
@@ -200,7 +201,7 @@ impl Text<'_> {
     }
 }
 
-pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {
+pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): Scratched<'_>) -> Result<()> {
     let (given, queries, keys) = (Text::of(step, op, 0)?, step.indices(3)?, step.indices(4)?);
     let (lanes, stride) = (simd::lanes(step.arch), op.heads * op.head_dim);
     if stride == 0 {

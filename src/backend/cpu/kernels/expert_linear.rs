@@ -1,7 +1,7 @@
 //! `y[t, r] = act(x[t, r] weight[e]^T + bias[e])`, expert by expert, some rows at a time, which lie together meanwhile.
 
+use super::Scratched;
 use super::linear::{biases, matrices};
-use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::matmul::multiply;
 use crate::backend::cpu::simd::Finish;
 use crate::backend::cpu::step::Step;
@@ -11,11 +11,7 @@ use crate::{Error, Result};
 /// Number of rows that are multiplied at a time.
 const ROWS: usize = 512;
 
-pub(super) fn expert_linear(
-    step: &Step<'_>,
-    op: &ExpertLinear,
-    (out, scratch): (&mut [f32], &mut Floats),
-) -> Result<()> {
+pub(super) fn expert_linear(step: &Step<'_>, op: &ExpertLinear, (out, scratch): Scratched<'_>) -> Result<()> {
     if out.is_empty() {
         return Ok(());
     }

@@ -8,6 +8,7 @@
 
 use rayon::prelude::*;
 
+use super::Scratched;
 use crate::Result;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::matmul::{Packed, multiply};
@@ -20,7 +21,7 @@ use crate::ops::{Matmul, Strided};
 /// Pieces of a batch per thread, so that no thread waits long for another.
 const PIECES: usize = 4;
 
-pub(super) fn matmul(step: &Step<'_>, op: &Matmul, (out, scratch): (&mut [f32], &mut Floats)) -> Result<()> {
+pub(super) fn matmul(step: &Step<'_>, op: &Matmul, (out, scratch): Scratched<'_>) -> Result<()> {
     products(step, &op.strided([step.shape(0), step.shape(1)])?, scratch, out)
 }
 

@@ -22,7 +22,10 @@ impl<'a, 'b> From<Memory<'a, 'b>> for &'a mut [&'b mut [f32]] {
     }
 }
 
-impl<'a, 'b> From<Memory<'a, 'b>> for (&'a mut [f32], &'a mut Floats) {
+/// The first result, and the scratch memory.
+type Scratched<'a> = (&'a mut [f32], &'a mut Floats);
+
+impl<'a, 'b> From<Memory<'a, 'b>> for Scratched<'a> {
     fn from(memory: Memory<'a, 'b>) -> Self {
         (&mut *memory.results[0], memory.scratch)
     }
