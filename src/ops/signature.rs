@@ -58,6 +58,4 @@ impl Signature {
 }
 
 #[cfg(test)]
-mod page;
-#[cfg(test)]
 mod tests;

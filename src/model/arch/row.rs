@@ -18,8 +18,6 @@ pub struct Architecture {
     pub(super) read: ReadSpec,
     /// Models of this architecture, for the documentation.
     pub models: &'static str,
-    /// How it differs from BERT or from another architecture, for the documentation.
-    pub adds: &'static str,
     /// The class of its tokenizer in the reference.
     pub tokenizer: Option<OwnTokenizer>,
     /// Whether it has a decoder beside its encoder.
@@ -42,17 +40,13 @@ pub struct Shaders {
 pub(super) type Names = &'static [&'static str];
 
 pub(super) const fn row(model_type: &'static str, class: &'static str, marks: Names, read: ReadSpec) -> Architecture {
-    let (models, adds, tokenizer, decodes, whole, shaders) = ("", "", None, false, None, None);
-    Architecture { model_type, class, marks, read, models, adds, tokenizer, decodes, whole, shaders }
+    let (models, tokenizer, decodes, whole, shaders) = ("", None, false, None, None);
+    Architecture { model_type, class, marks, read, models, tokenizer, decodes, whole, shaders }
 }
 
 impl Architecture {
     pub(super) const fn models(self, models: &'static str) -> Self {
         Architecture { models, ..self }
-    }
-
-    pub(super) const fn adds(self, adds: &'static str) -> Self {
-        Architecture { adds, ..self }
     }
 
     pub(super) const fn tokenizer(self, class: &'static str) -> Self {

@@ -1,5 +1,7 @@
 //! Operands as data.
 
+mod page;
+
 use serde_json::json;
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::fs;
 
-use super::{Axis, Operand, Presence, Role};
+use crate::ops::signature::{Axis, Operand, Presence, Role};
 use crate::ops::{Example, Op};
 
 const PAGE: &str = "docs/reference/operations.md";
@@ -26,7 +26,10 @@ fn comment(name: &str) -> String {
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let lines: Vec<&str> = text.lines().collect();
         let declared = |line: &&str| {
-            line.starts_with(&format!("pub struct {camel} ")) || line.starts_with(&format!("pub struct {camel}("))
+            ["struct", "type"].iter().any(|kind| {
+                let rest = line.strip_prefix(&format!("pub {kind} {camel}"));
+                rest.is_some_and(|rest| rest.starts_with([' ', '(']))
+            })
         };
         let Some(end) = lines.iter().position(declared) else { continue };
         let start = lines[..end]
