@@ -60,40 +60,34 @@ pub(super) struct Tensor<'a> {
     pub marks: Option<usize>,
 }
 
-/// The types of storages, by the names of their classes in torch.
-const STORAGES: [(&str, Dtype); 11] = [
-    ("FloatStorage", Dtype::F32),
-    ("HalfStorage", Dtype::F16),
-    ("BFloat16Storage", Dtype::BF16),
-    ("DoubleStorage", Dtype::F64),
-    ("LongStorage", Dtype::I64),
-    ("IntStorage", Dtype::I32),
-    ("ShortStorage", Dtype::I16),
-    ("CharStorage", Dtype::I8),
-    ("ByteStorage", Dtype::U8),
-    ("BoolStorage", Dtype::BOOL),
-    ("ComplexFloatStorage", Dtype::C64),
-];
-
-/// The types of tensors whose storages are bytes, by their names in torch.
-const TYPES: [(&str, Dtype); 8] = [
-    ("float8_e4m3fn", Dtype::F8_E4M3),
-    ("float8_e5m2", Dtype::F8_E5M2),
-    ("float8_e4m3fnuz", Dtype::F8_E4M3FNUZ),
-    ("float8_e5m2fnuz", Dtype::F8_E5M2FNUZ),
-    ("float8_e8m0fnu", Dtype::F8_E8M0),
-    ("uint16", Dtype::U16),
-    ("uint32", Dtype::U32),
-    ("uint64", Dtype::U64),
-];
-
-/// What may be called, by module and name.
-const CALLABLES: [(&str, &str, Callable); 5] = [
-    ("collections", "OrderedDict", Callable::OrderedDict),
-    ("torch._utils", "_rebuild_tensor_v2", Callable::RebuildTensor),
-    ("torch._utils", "_rebuild_tensor_v3", Callable::RebuildTyped),
-    ("torch._utils", "_rebuild_parameter", Callable::RebuildParameter),
-    ("torch._utils", "_rebuild_parameter_with_state", Callable::RebuildParameter),
+/// What has a meaning, by module and name: types of storages and of tensors, and what may be called.
+const NAMED: [(&str, &str, Value<'static>); 25] = [
+    ("torch", "FloatStorage", Value::StorageType(Dtype::F32)),
+    ("torch", "HalfStorage", Value::StorageType(Dtype::F16)),
+    ("torch", "BFloat16Storage", Value::StorageType(Dtype::BF16)),
+    ("torch", "DoubleStorage", Value::StorageType(Dtype::F64)),
+    ("torch", "LongStorage", Value::StorageType(Dtype::I64)),
+    ("torch", "IntStorage", Value::StorageType(Dtype::I32)),
+    ("torch", "ShortStorage", Value::StorageType(Dtype::I16)),
+    ("torch", "CharStorage", Value::StorageType(Dtype::I8)),
+    ("torch", "ByteStorage", Value::StorageType(Dtype::U8)),
+    ("torch", "BoolStorage", Value::StorageType(Dtype::BOOL)),
+    ("torch", "ComplexFloatStorage", Value::StorageType(Dtype::C64)),
+    ("torch.storage", "UntypedStorage", Value::StorageType(Dtype::U8)),
+    // Of tensors whose storages are bytes.
+    ("torch", "float8_e4m3fn", Value::Type(Dtype::F8_E4M3)),
+    ("torch", "float8_e5m2", Value::Type(Dtype::F8_E5M2)),
+    ("torch", "float8_e4m3fnuz", Value::Type(Dtype::F8_E4M3FNUZ)),
+    ("torch", "float8_e5m2fnuz", Value::Type(Dtype::F8_E5M2FNUZ)),
+    ("torch", "float8_e8m0fnu", Value::Type(Dtype::F8_E8M0)),
+    ("torch", "uint16", Value::Type(Dtype::U16)),
+    ("torch", "uint32", Value::Type(Dtype::U32)),
+    ("torch", "uint64", Value::Type(Dtype::U64)),
+    ("collections", "OrderedDict", Value::Callable(Callable::OrderedDict)),
+    ("torch._utils", "_rebuild_tensor_v2", Value::Callable(Callable::RebuildTensor)),
+    ("torch._utils", "_rebuild_tensor_v3", Value::Callable(Callable::RebuildTyped)),
+    ("torch._utils", "_rebuild_parameter", Value::Callable(Callable::RebuildParameter)),
+    ("torch._utils", "_rebuild_parameter_with_state", Value::Callable(Callable::RebuildParameter)),
 ];
 
 /// The machine, and after [`Pickle::run`] its result.

@@ -1,8 +1,6 @@
 //! The names in a pickle: types, and the few functions whose results are known.
 
-use safetensors::Dtype;
-
-use super::{CALLABLES, Callable, Pickle, REMEDY, SHORT, STORAGES, Storage, TYPES, Tensor, Value};
+use super::{Callable, NAMED, Pickle, REMEDY, SHORT, Storage, Tensor, Value};
 use crate::error::brief;
 
 impl<'a> Pickle<'a> {
@@ -16,14 +14,10 @@ impl<'a> Pickle<'a> {
     /// The meaning of a module's name.
     pub(super) fn global(&mut self) -> Result<Value<'a>, String> {
         let (module, name) = (self.line()?, self.line()?);
-        let callable = CALLABLES.iter().find(|(of, known, _)| *of == module && *known == name);
-        let of_torch = |known: &&(&str, Dtype)| module == "torch" && known.0 == name;
-        let callable = callable.map(|(.., callable)| Value::Callable(*callable));
-        let storage = || STORAGES.iter().find(of_torch).map(|(_, dtype)| Value::StorageType(*dtype));
-        let dtype = || TYPES.iter().find(of_torch).map(|(_, dtype)| Value::Type(*dtype));
-        let bytes = || (module == "torch.storage" && name == "UntypedStorage").then_some(Value::StorageType(Dtype::U8));
-        let named = || format!("names {}; this reader executes nothing; {REMEDY}", brief(format!("{module}.{name}")));
-        callable.or_else(storage).or_else(dtype).or_else(bytes).ok_or_else(named)
+        let known = NAMED.iter().find(|(of, known, _)| (*of, *known) == (module, name));
+        known.map(|(.., value)| *value).ok_or_else(|| {
+            format!("names {}; this reader executes nothing; {REMEDY}", brief(format!("{module}.{name}")))
+        })
     }
 
     /// The storage with the identity `("storage", type, key, device, elements)`.
