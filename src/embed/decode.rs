@@ -10,9 +10,10 @@ use super::parts::{Parts, cut};
 use super::session::{Session, Work};
 use super::stages::Stage;
 use super::{DecodeOptions, Encoded, Model, Route};
+use crate::dtype::DType;
 use crate::model::arch::ARCHITECTURES;
 use crate::model::decoder::Decoder;
-use crate::model::encoder::{build_decoder, needed};
+use crate::model::encoder::{build_stack, needed};
 use crate::text::tokenizer::Tokens;
 use crate::{Error, Result};
 
@@ -126,7 +127,7 @@ impl Route {
             );
             return Err(Error::unsupported(what, reason));
         }
-        let built = build_decoder(decoder)?;
+        let built = build_stack(&decoder.stack, DType::F32, None)?;
         let checked = weights.check(&needed(&built.graph), |name| name.starts_with(&decoder.prefix));
         checked.map_err(|error| with_remedy(error, weights, &self.model_type))?;
         let stage =

@@ -2,19 +2,19 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Model, Route};
+use crate::model::class::task_row;
 use crate::model::heads::{Columns, First, Head};
 use crate::model::routes::Row;
-use crate::model::task_head::Task;
 
 impl Model {
     /// Names of the modules in order, each with one line of its settings, e.g. `Pooling: mean`; a Router is one, with the
     /// names of its routes' modules.
     pub fn modules(&self) -> Vec<(String, String)> {
         let rows = &self.first().rows;
-        let mut own = self.first().own_modules().into_iter();
+        let mut own = self.first().own_modules().into_iter().map(|(kind, line, _)| (kind, line));
         let Some(listing) = &self.listing else { return own.collect() };
         let mut modules = Vec::new();
         for (number, row) in rows.iter().enumerate() {
@@ -33,9 +33,9 @@ impl Model {
     /// The modules in order as JSON objects: the name as `kind`, and the settings under sentence-transformers' names; of a
     /// Router `routes`, each with its modules.
     pub fn module_settings(&self) -> Vec<Value> {
-        let Some(listing) = &self.listing else { return self.first().own_settings() };
-        let all: Vec<(&Row, Value)> =
-            self.routes.iter().flat_map(|route| route.rows.iter().zip(route.own_settings())).collect();
+        let own = |route: &Route| route.own_modules().into_iter().map(|(.., settings)| settings);
+        let Some(listing) = &self.listing else { return own(self.first()).collect() };
+        let all: Vec<(&Row, Value)> = self.routes.iter().flat_map(|route| route.rows.iter().zip(own(route))).collect();
         let of =
             |row: &Row| all.iter().find(|(known, _)| *known == row).map_or(Value::Null, |(_, found)| found.clone());
         listing.settings(of)
@@ -52,61 +52,40 @@ impl Model {
 }
 
 impl Route {
-    /// The modules that texts pass through.
-    fn own_modules(&self) -> Vec<(String, String)> {
-        let spec = &self.spec;
-        let head = self.head.as_ref().map_or("", |_| ", with its head");
-        let transformer = format!("{}, {} layers of {}{head}", self.model_type, spec.layers.len(), spec.hidden);
+    /// The modules that texts pass through: the name of each, a line of its settings, and all of them as a JSON object.
+    fn own_modules(&self) -> Vec<(String, String, Value)> {
+        let (spec, hidden, limit) = (&self.spec, self.spec.hidden, self.max_seq_length());
         // The mean is part of a StaticEmbedding.
-        let (mut modules, heads) = match self.modules.first {
-            First::Transformer => (vec![("Transformer".to_owned(), transformer)], &self.modules.heads[..]),
-            First::StaticEmbedding => {
-                let table = format!("{} tokens of {}", spec.words.rows, spec.hidden);
-                (vec![("StaticEmbedding".to_owned(), table)], &self.modules.heads[1..])
-            }
-        };
-        modules.extend(heads.iter().map(|head| {
-            let (name, settings) = head.shown();
-            (name.to_owned(), settings)
-        }));
-        modules
-    }
-
-    /// The settings of the modules that texts pass through.
-    fn own_settings(&self) -> Vec<Value> {
-        let (hidden, limit) = (self.spec.hidden, self.max_seq_length());
-        let (task, output) = match self.modules.task {
-            None => ("feature-extraction", "token_embeddings"),
-            Some(Task::Scores) => ("sequence-classification", "scores"),
-            Some(Task::Words) => ("fill-mask", "token_embeddings"),
-        };
         let (first, heads) = match self.modules.first {
             First::Transformer => {
+                let head = self.head.as_ref().map_or("", |_| ", with its head");
+                let line = format!("{}, {} layers of {hidden}{head}", self.model_type, spec.layers.len());
                 let lower = self.sentence.do_lower_case;
+                let (_, task, output, _) = task_row(self.modules.task);
                 let settings = json!({
                     "transformer_task": task, "module_output_name": output, "do_lower_case": lower,
                     "embedding_dimension": hidden, "max_seq_length": limit,
                 });
-                (settings, &self.modules.heads[..])
+                (("Transformer", line, settings), &self.modules.heads[..])
             }
             First::StaticEmbedding => {
-                let rows = self.spec.words.rows;
+                let rows = spec.words.rows;
                 let settings = json!({"num_embeddings": rows, "embedding_dim": hidden, "max_seq_length": limit});
-                (settings, &self.modules.heads[1..])
+                (("StaticEmbedding", format!("{rows} tokens of {hidden}"), settings), &self.modules.heads[1..])
             }
         };
         let mut columns = Columns { tokens: hidden, sentence: hidden };
-        let mut settings = vec![first.as_object().cloned().unwrap_or_default()];
-        settings.extend(heads.iter().map(|head| {
-            let mut found = head.settings(&mut columns);
+        let others = heads.iter().map(|head| {
+            let ((kind, line), mut settings) = (head.shown(), head.settings(&mut columns));
             if let Head::Pooling { .. } = head {
-                found.insert("include_prompt".into(), self.include_prompt.load(Relaxed).into());
+                settings["include_prompt"] = self.include_prompt.load(Relaxed).into();
             }
-            found
-        }));
-        let named = |((kind, _), settings): ((String, String), Map<String, Value>)| {
-            Value::Object(Map::from_iter([("kind".to_owned(), kind.into())].into_iter().chain(settings)))
+            (kind, line, settings)
+        });
+        let named = |(kind, line, mut settings): (&str, String, Value)| {
+            settings["kind"] = kind.into();
+            (kind.to_owned(), line, settings)
         };
-        self.own_modules().into_iter().zip(settings).map(named).collect()
+        std::iter::once(first).chain(others).map(named).collect()
     }
 }

@@ -19,6 +19,7 @@ use super::heads::{Feature, First, Head};
 use super::task_head::Task;
 use crate::{Error, Result};
 pub use folder::{read_bare, read_listed, read_listing, read_modules};
+pub use task::task_row;
 
 /// A Transformer's task and the modules after it.
 pub type Chosen = (Option<Task>, Vec<Head>);

@@ -11,7 +11,6 @@ mod products;
 
 use std::collections::HashMap;
 
-use super::decoder::Decoder;
 use super::relative_biases::by_slope;
 use super::spec::{Adapters, EncoderSpec, PositionRows};
 use super::weights::{Content, Needed};
@@ -99,32 +98,14 @@ pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built
     Ok(Built { graph: builder.graph, inputs: builder.inputs, states })
 }
 
-/// Builds the graph of a decoder, in float32 as the states that it reads.
-///
-/// # Errors
-/// As [`build`].
-pub fn build_decoder(decoder: &Decoder) -> Result<Built> {
-    build_stack(&decoder.stack, DType::F32)
-}
-
 /// Builds the graph of embeddings and layers, stored as `dtype` as in [`build`], whose only output is the last hidden state.
 ///
-/// # Errors
-/// As [`build`].
-pub fn build_stack(spec: &EncoderSpec, dtype: DType) -> Result<Built> {
-    stack(spec, dtype, None)
-}
-
-/// As [`build_stack`] in float32, of the last tokens of a text whose keys and values, of up to `rows` tokens, are in states; a step
+/// With `cache` it is of the last tokens of a text whose keys and values, of up to so many tokens, are in states; a step
 /// adds those of its tokens.
 ///
 /// # Errors
 /// As [`build`].
-pub fn build_decoding_step(spec: &EncoderSpec, rows: usize) -> Result<Built> {
-    stack(spec, DType::F32, Some(rows))
-}
-
-fn stack(spec: &EncoderSpec, dtype: DType, cache: Option<usize>) -> Result<Built> {
+pub fn build_stack(spec: &EncoderSpec, dtype: DType, cache: Option<usize>) -> Result<Built> {
     let mut builder = Builder { cache, ..Builder::new(spec, dtype) };
     let states = builder.states()?;
     builder.graph.outputs = states[spec.layers.len()..].to_vec();

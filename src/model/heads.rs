@@ -6,8 +6,6 @@ mod settings;
 #[cfg(test)]
 pub(super) mod tests;
 
-use serde_json::{Map, Value};
-
 use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
 pub(super) use known::{WORDS_AS_SCORES, left_out};
@@ -97,8 +95,8 @@ pub enum Head {
         /// Columns.
         dimension: usize,
     },
-    /// A module that computes nothing in the graph: its name, and its settings.
-    Idle(&'static str, Map<String, Value>),
+    /// A module that computes nothing in the graph: its name.
+    Idle(&'static str),
     /// `x / max(||x||, 1e-12)`.
     Normalize {
         /// What it replaces by the result.
@@ -166,7 +164,7 @@ impl Head {
             Head::Dense { input, output, activation, .. } => ("Dense", format!("{input} to {output}, {activation:?}")),
             Head::LayerNorm { dimension, .. } => ("LayerNorm", format!("{dimension}")),
             Head::Normalize { .. } => ("Normalize", String::new()),
-            Head::Idle(name, _) => (name, String::new()),
+            Head::Idle(name) => (name, String::new()),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::ops::Levels;
 use crate::quant::format::Applied;
 
 /// A kind of norm; weights and bias are its tensors `.weight` and `.bias`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NormKind {
     /// Layer norm, with a bias as BERT's or without as ModernBERT's.
     Layer {
@@ -12,6 +12,7 @@ pub enum NormKind {
         bias: bool,
     },
     /// By the root mean square, as T5.
+    #[default]
     Rms,
     /// The same, times one more than the stored weight, as Gemma.
     RmsPlusOne,
@@ -96,6 +97,12 @@ impl PositionRows {
     }
 }
 
+impl Default for Positions {
+    fn default() -> Self {
+        Positions::None { longest: i32::MAX as usize }
+    }
+}
+
 impl Positions {
     /// Maximum tokens of a text, for any tokens.
     pub fn longest_text(&self) -> usize {
@@ -121,7 +128,7 @@ impl Positions {
 }
 
 /// An embedding table: `[rows, embedding]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
     /// Name in the checkpoint.
     pub name: String,

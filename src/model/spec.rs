@@ -57,8 +57,8 @@ pub struct Adapters {
     pub chosen: Option<usize>,
 }
 
-/// Description of an encoder for the graph builder.
-#[derive(Debug, Clone, PartialEq)]
+/// Description of an encoder for the graph builder; [`EncoderSpec::of_table`] is one without layers.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct EncoderSpec {
     /// Columns of the hidden state.
     pub hidden: usize,
@@ -140,39 +140,11 @@ impl EncoderSpec {
         EncoderSpec {
             hidden: columns,
             embedding: columns,
-            heads: 0,
-            kv_heads: 0,
-            head_dim: 0,
-            score_scale: None,
-            score_cap: 0.0,
-            intermediate: 0,
-            activation: ActivationKind::Identity,
-            activation_squared: false,
-            gated: false,
             norm: NormKind::Layer { bias: true },
-            norm_eps: 0.0,
             words,
             word_scale: 1.0,
-            word_scale_rounded: false,
             residual_scale: 1.0,
-            token_types: None,
-            positions: Positions::None { longest: i32::MAX as usize },
-            rotary: Vec::new(),
-            embedding_norm: None,
-            embedding_projection: None,
-            relative_biases: None,
-            distances: None,
-            slopes: Vec::new(),
-            causal: false,
-            dropout: 0.0,
-            parallel: false,
-            own_norms: false,
-            integers: false,
-            beyond_float16: false,
-            final_norm: None,
-            adapters: None,
-            layers: Vec::new(),
-            decoder: None,
+            ..EncoderSpec::default()
         }
     }
 

@@ -3,11 +3,12 @@
 use super::{Operand, Operation, Shape, Signature, Vjp};
 
 /// The nonlinearities; those that a model's configuration can name come first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u32)]
 pub enum ActivationKind {
     /// `x`
+    #[default]
     Identity = 0,
     /// `x (1 + erf(x / sqrt 2)) / 2`
     GeluErf = 1,

@@ -7,7 +7,7 @@ use super::{Parameter, TrainOptions, TransformerConfig};
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
-use crate::model::encoder::{Built, Input, build_decoding_step, build_stack};
+use crate::model::encoder::{Built, Input, build_stack};
 use crate::ops::{Binary, BinaryKind, Cast, Counts, CrossEntropy, Dim, Linear, Reduce, ReduceKind, Shape};
 use crate::tensor::Part;
 
@@ -42,13 +42,13 @@ impl Model {
     /// As [`Model::new`], with matrices, tables and computed values stored as `dtype`; the logits are float32.
     pub(super) fn stored(config: &TransformerConfig, dtype: DType) -> Result<Self> {
         config.check()?;
-        Model::of(config, build_stack(&config.spec(), dtype)?)
+        Model::of(config, build_stack(&config.spec(), dtype, None)?)
     }
 
     /// The logits of the last tokens of a text of which caches have the keys and values: states after the parameters. After
     /// the boundaries of the tokens come, as an input, those of the keys.
     pub(super) fn decoding(config: &TransformerConfig) -> Result<Self> {
-        Model::of(config, build_decoding_step(&config.without_dropout().spec(), config.max_seq_len)?)
+        Model::of(config, build_stack(&config.without_dropout().spec(), DType::F32, Some(config.max_seq_len))?)
     }
 
     fn of(config: &TransformerConfig, built: Built) -> Result<Self> {
@@ -166,9 +166,9 @@ mod tests {
         for (kind, place) in [(PositionKind::Learned, 2), (PositionKind::Rotary, 1)] {
             let config = TransformerConfig { positions: kind, ..config.clone() };
             let mut expected = vec![words, positions, Input::Offsets];
-            assert_eq!(build_stack(&config.without_dropout().spec(), DType::F32).unwrap().inputs, expected);
+            assert_eq!(build_stack(&config.without_dropout().spec(), DType::F32, None).unwrap().inputs, expected);
             expected.insert(place, Input::DropoutKey);
-            assert_eq!(build_stack(&config.spec(), DType::F32).unwrap().inputs, expected);
+            assert_eq!(build_stack(&config.spec(), DType::F32, None).unwrap().inputs, expected);
             assert_eq!(Model::new(&config).unwrap().key, Some(place));
         }
     }
@@ -198,7 +198,7 @@ mod tests {
             let [own, trained] = [model, Model::new(&config).unwrap()].map(|model| model.arena());
             assert_eq!((own.parameters, own.first), (trained.parameters, trained.first));
             let places = [Input::Words, Input::Positions(PositionRows::Counted), Input::Offsets, Input::KeyOffsets];
-            assert_eq!(build_decoding_step(&config.spec(), 128).unwrap().inputs, places);
+            assert_eq!(build_stack(&config.spec(), DType::F32, Some(128)).unwrap().inputs, places);
         }
     }
 

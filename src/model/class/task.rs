@@ -23,19 +23,25 @@ pub(super) fn saved_class(folder: &Path) -> Result<String> {
     Ok(stated.unwrap_or_else(|| CLASSES[0].name.to_owned()))
 }
 
-/// A Transformer's `transformer_task`, and the names of the value that it gives and of the model's output.
-const TASKS: [(Option<Task>, &str, &str, &str); 3] = [
+/// A task, a Transformer's `transformer_task`, and the names of the value that it gives and of the model's output.
+type TaskRow = (Option<Task>, &'static str, &'static str, &'static str);
+
+const TASKS: [TaskRow; 3] = [
     (None, "feature-extraction", "token_embeddings", "last_hidden_state"),
     (Some(Task::Scores), "sequence-classification", "scores", "logits"),
     (Some(Task::Words), "fill-mask", "token_embeddings", "logits"),
 ];
 
+/// The names of a Transformer's task.
+pub fn task_row(task: Option<Task>) -> &'static TaskRow {
+    &TASKS[task.map_or(0, |task| 1 + task as usize)]
+}
+
 /// The task in a Transformer's settings, or else `usual`.
 pub(super) fn read_task(transformer: &Path, class: &Class, usual: Option<Task>) -> Result<Option<Task>> {
     let Some((path, values)) = transformer_settings(transformer)? else { return Ok(usual) };
     let mut fields = Fields::new(&values, &path);
-    let row = |task: Option<Task>| TASKS.iter().filter(move |row| row.0 == task);
-    let known: Vec<_> = class.tasks.iter().flat_map(|task| row(*task)).collect();
+    let known: Vec<&TaskRow> = class.tasks.iter().map(|task| task_row(*task)).collect();
     let task = match fields.text("transformer_task") {
         None => known.iter().find(|row| row.0 == usual),
         Some(name) => known.iter().find(|row| row.1 == name),

@@ -198,7 +198,7 @@ impl Builder<'_> {
                 };
                 features.write(*gives, y);
             }
-            Head::Idle(..) => {}
+            Head::Idle(_) => {}
             Head::LayerNorm { path, dimension } => {
                 let x = features.read(Feature::Sentence, head)?;
                 self.check_columns(x, *dimension, &format!("{path}: dimension"))?;

@@ -55,11 +55,7 @@ type ReadModule = fn(&Place<'_>) -> Result<Head>;
 pub(super) const MODULES: [(&str, ReadModule); 7] = [
     ("WeightedLayerPooling", |place| {
         let head = read_all(&place.path, |fields| Ok(read_weighted_layers(fields, &place.row.path)))?;
-        Ok(if hidden_states(place.config, &place.path)? {
-            head
-        } else {
-            Head::Idle("WeightedLayerPooling", Map::new())
-        })
+        Ok(if hidden_states(place.config, &place.path)? { head } else { Head::Idle("WeightedLayerPooling") })
     }),
     ("Pooling", |place| read_all(&place.path, |fields| read_pooling(fields, &place.path))),
     ("SpladePooling", |place| read_all(&place.path, read_splade)),
@@ -76,7 +72,7 @@ pub(super) const MODULES: [(&str, ReadModule); 7] = [
         };
         Ok(Head::Normalize { of })
     }),
-    ("Dropout", |_| Ok(Head::Idle("Dropout", Map::new()))),
+    ("Dropout", |_| Ok(Head::Idle("Dropout"))),
 ];
 
 /// A module after the first, whose config.json is `config`.
@@ -98,10 +94,15 @@ fn read_all<T>(path: &Path, read: impl FnOnce(&mut Fields<'_>) -> Result<T>) -> 
     })
 }
 
-fn read_weighted_layers(fields: &mut Fields<'_>, folder: &str) -> Head {
+/// Columns of the tokens' vectors, under the key's current or its older name: nothing depends on them.
+fn check_columns(fields: &mut Fields<'_>) {
     for key in ["embedding_dimension", "word_embedding_dimension"] {
         fields.optional_size(key, 1..=MOST_COLUMNS);
     }
+}
+
+fn read_weighted_layers(fields: &mut Fields<'_>, folder: &str) -> Head {
+    check_columns(fields);
     let layers = fields.optional_size("num_hidden_layers", 1..=MOST_LAYERS).unwrap_or(12);
     let first = fields.optional_size("layer_start", 0..=MOST_LAYERS).unwrap_or(4);
     if first > layers {
@@ -131,9 +132,7 @@ fn hidden_states(config: &Map<String, Value>, module: &Path) -> Result<bool> {
 }
 
 fn read_pooling(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
-    for key in ["embedding_dimension", "word_embedding_dimension"] {
-        fields.optional_size(key, 1..=MOST_COLUMNS);
-    }
+    check_columns(fields);
     let include_prompt = fields.flag_or("include_prompt", true);
     // Beside the newer key the older ones count for nothing.
     for (_, key, _) in MODES {
@@ -160,9 +159,7 @@ fn read_pooling(fields: &mut Fields<'_>, path: &Path) -> Result<Head> {
 }
 
 fn read_splade(fields: &mut Fields<'_>) -> Result<Head> {
-    for key in ["embedding_dimension", "word_embedding_dimension"] {
-        fields.optional_size(key, 1..=MOST_COLUMNS);
-    }
+    check_columns(fields);
     // A part of the work at a time.
     fields.get("chunk_size");
     let mode = fields.choice("pooling_strategy", "max", &SPLADE_MODES)?;

@@ -1,6 +1,6 @@
 //! The settings of modules under sentence-transformers' names.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::read::ACTIVATIONS;
 use super::{Feature, Head, SpladePooling};
@@ -16,8 +16,8 @@ pub struct Columns {
 
 impl Head {
     /// The settings as a JSON object; `columns` are those of what the module reads, and become those of its result.
-    pub fn settings(&self, columns: &mut Columns) -> Map<String, Value> {
-        let settings = match self {
+    pub fn settings(&self, columns: &mut Columns) -> Value {
+        match self {
             Head::WeightedLayerPooling { layers, first, .. } => {
                 json!({"embedding_dimension": columns.tokens, "num_hidden_layers": layers, "layer_start": first})
             }
@@ -54,11 +54,7 @@ impl Head {
             }
             Head::LayerNorm { dimension, .. } => json!({"dimension": dimension}),
             Head::Normalize { of } => json!({"module_input_name": of.name(), "module_output_name": of.name()}),
-            Head::Idle(_, settings) => return settings.clone(),
-        };
-        match settings {
-            Value::Object(settings) => settings,
-            _ => Map::new(),
+            Head::Idle(_) => json!({}),
         }
     }
 }

@@ -94,7 +94,7 @@ fn every_module_is_read() {
     assert_eq!(
         modules.heads[1..],
         [
-            Head::Idle("Dropout", Default::default()),
+            Head::Idle("Dropout"),
             Head::Dense {
                 path: "3_Dense".into(),
                 of: Feature::Sentence,
@@ -290,10 +290,7 @@ fn layers_are_weighted_where_the_transformer_passes_them_on() {
     assert_eq!(read(newer, json!(true)).unwrap().heads[0], head(3, 0));
     for without in [json!(false), Value::Null] {
         let modules = read(older.clone(), without).unwrap();
-        assert_eq!(
-            (&modules.heads[0], modules.tensor_folders()),
-            (&Head::Idle("WeightedLayerPooling", Default::default()), vec![])
-        );
+        assert_eq!((&modules.heads[0], modules.tensor_folders()), (&Head::Idle("WeightedLayerPooling"), vec![]));
     }
     let error = read(older, json!([1, 2])).unwrap_err();
     assert!(error.to_string().contains("config.json: output_hidden_states [1,2]: only true and false"), "{error}");
