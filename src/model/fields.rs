@@ -1,7 +1,7 @@
 //! Strict reading of configuration values: all faults of a file are collected and reported together.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct Fields<'a> {
     values: &'a Map<String, Value>,
     path: PathBuf,
     problems: Vec<String>,
-    read: RefCell<HashSet<String>>,
+    read: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Fields<'a> {
@@ -57,6 +57,11 @@ impl<'a> Fields<'a> {
     /// Whether the key is present with a value that asks for something ([`is_set`]).
     pub fn is_set(&self, key: &str) -> bool {
         self.get(key).is_some_and(is_set)
+    }
+
+    /// The keys that were asked for, in order.
+    pub fn asked(&self) -> Vec<String> {
+        self.read.borrow().iter().cloned().collect()
     }
 
     /// The keys that are set and that nothing has read.

@@ -102,6 +102,14 @@ impl<'de> Visitor<'de> for OrderedVisitor {
     }
 }
 
+/// Whether a folder holds a GGUF file.
+pub(super) fn holds_gguf(folder: &Path) -> bool {
+    let is_gguf = |entry: std::io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")))
+    };
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_gguf))
+}
+
 /// The first settings file that is not empty.
 pub(super) fn transformer_settings(transformer: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
     for path in FILES.map(|name| transformer.join(name)) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::fields::unsupported;
-use super::files::read_json;
+use super::files::{holds_gguf, read_json};
 use crate::{Error, Result};
 
 /// Refuses an adapter, and a folder that holds GGUF files in place of a model.
@@ -21,11 +21,8 @@ pub fn refuse(folder: &Path) -> Result<()> {
         );
         return Err(unsupported(&adapter, "a PEFT adapter, not a model", remedy));
     }
-    let is_gguf = |entry: std::io::Result<std::fs::DirEntry>| {
-        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")))
-    };
     let configured = ["config.json", "modules.json"].iter().any(|name| folder.join(name).exists());
-    if !configured && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_gguf)) {
+    if !configured && holds_gguf(folder) {
         let remedy = "fetch the repository with config.json, tokenizer.json and model.safetensors from which the file was \
                       converted";
         return Err(Error::unsupported(format!("{}: GGUF files without a config.json", folder.display()), remedy));

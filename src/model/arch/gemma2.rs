@@ -47,8 +47,6 @@ pub(super) fn parts(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
 /// Gives the window to all layers but each `every`-th, unless `layer_types` says otherwise; returns which have it.
 pub(super) fn windows(fields: &mut Fields<'_>, spec: &mut EncoderSpec, window: Option<u32>, every: usize) -> Vec<bool> {
     let sliding = rope::sliding(fields, spec.layers.len(), |layer| (layer + 1) % every != 0);
-    for (layer, _) in spec.layers.iter_mut().zip(&sliding).filter(|(_, sliding)| **sliding) {
-        layer.window = window.unwrap_or(0);
-    }
+    rope::set_windows(spec, &sliding, window.unwrap_or(0));
     sliding
 }

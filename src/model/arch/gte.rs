@@ -4,24 +4,13 @@ use super::config::{self, BERT_KEYS, ConfigFile, Read};
 use super::rotary_bert::{self, OwnNames, QUERY_KEY_VALUE};
 use crate::model::spec::{Layer, Product};
 
-/// Reads a `model_type: "gte"` configuration.
+/// Reads a `model_type: "gte"` configuration, or a `"new"` one, as the model's own code on the hub writes it.
+///
+/// `base` stands in for a missing `rope_theta`.
 ///
 /// # Errors
 /// As [`config::read`].
-pub fn read(config: ConfigFile<'_>) -> Read {
-    read_with(160_000.0, config)
-}
-
-/// Reads a `model_type: "new"` configuration, as the model's own code on the hub writes it.
-///
-/// # Errors
-/// As [`read`].
-pub fn read_new(config: ConfigFile<'_>) -> Read {
-    read_with(10_000.0, config)
-}
-
-/// `base` stands in for a missing `rope_theta`.
-fn read_with(base: f64, config: ConfigFile<'_>) -> Read {
+pub fn read(config: ConfigFile<'_>, base: f64) -> Read {
     let spec = config::read(config, &BERT_KEYS, |fields, spec| {
         rotary_bert::rotary(fields, spec, ("rope_theta", base));
         spec.gated = true;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::Result;
-use crate::model::fields::{shown, unsupported};
+use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::nearest::nearest;
 
 /// The keys of a form.
@@ -126,8 +126,14 @@ pub(super) fn only(key: &str, value: &Value, known: &[Value], path: &Path) -> Re
     Err(unsupported(path, format_args!("{key} {}", shown(value)), reason))
 }
 
+/// Lists the keys of an inner object that are not read, and warns of those that are nearly one that is.
+pub(super) fn report_inner(place: &str, fields: &Fields<'_>) {
+    let asked = fields.asked();
+    report(place, &fields.unread(), &asked.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
 /// Lists the keys that are not read, and warns of those that are nearly a known one.
-pub(super) fn report(place: &str, unread: &[&str], known: &[&str]) {
+fn report(place: &str, unread: &[&str], known: &[&str]) {
     for (key, near) in misspelt(unread, known) {
         log::warn!(target: "grilly", "{place}: {key} is not read; {near} is: correct it if it is meant");
     }

@@ -13,14 +13,6 @@ pub(super) const KEYS: Keys =
 /// Stored names that LLaMA and its relatives have.
 pub(super) const MARKS: &[&str] = &["layers.0.self_attn.q_proj.", "model.layers.0.self_attn.q_proj."];
 
-/// Reads a `model_type: "llama"` configuration.
-///
-/// # Errors
-/// As [`config::read`].
-pub fn llama(config: ConfigFile<'_>) -> Read {
-    read_as(config, &KEYS, biases)
-}
-
 /// Reads a `model_type: "mistral"` configuration.
 ///
 /// # Errors
@@ -30,9 +22,7 @@ pub fn mistral(config: ConfigFile<'_>) -> Read {
         let window = rope::window(fields, spec).unwrap_or(0);
         // With `layer_types` the reference reads it as Ministral, some layers of which have no window.
         let sliding = rope::sliding(fields, spec.layers.len(), |_| true);
-        for (layer, _) in spec.layers.iter_mut().zip(sliding).filter(|(_, sliding)| *sliding) {
-            layer.window = window;
-        }
+        rope::set_windows(spec, &sliding, window);
     })
 }
 
@@ -119,7 +109,5 @@ pub(super) fn last_windows(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
         fields
             .fault("layer_types has \"sliding_attention\", but use_sliding_window or sliding_window is not set".into());
     }
-    for (layer, _) in spec.layers.iter_mut().zip(sliding).filter(|(_, sliding)| *sliding) {
-        layer.window = window.unwrap_or(0);
-    }
+    rope::set_windows(spec, &sliding, window.unwrap_or(0));
 }

@@ -131,7 +131,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .tokenizer(AS_IT_IS)
         .shaders("granite", "causal"),
     // as `nomic_bert`, with biases and erf GELU; segment embeddings only where the configuration has them
-    row("gte", "Gte", &["gte.", "encoder.layer.0.attention.qkv_proj."], gte::read)
+    row("gte", "Gte", &["gte.", "encoder.layer.0.attention.qkv_proj."], |config| gte::read(config, 160_000.0))
         .models("snowflake-arctic-embed-m-v2.0, gte-multilingual in transformers' format")
         .tokenizer("XLMRobertaTokenizer"),
     // transformers' format of jina-embeddings-v3: rotary positions in place of a table; without the adapters for tasks,
@@ -155,7 +155,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     .models("none published; the format is on the page of models"),
     // norms by the root mean square, a gated feed-forward part, rotary positions in all scalings (`linear`, `dynamic`,
     // `llama3`, `yarn`, `longrope`), groups of heads with the same keys; bidirectional with `is_causal` false
-    row("llama", "Llama", llama::MARKS, llama::llama)
+    row("llama", "Llama", llama::MARKS, |config| llama::read_as(config, &llama::KEYS, llama::biases))
         .models("decoders such as Llama 3")
         .shaders("llama", "grouped"),
     // as `roberta`, within a window in each layer (`attention_window`), without global tokens
@@ -185,13 +185,13 @@ pub const ARCHITECTURES: &[Architecture] = &[
     .models("all-mpnet-base-v2, multi-qa-mpnet")
     .tokenizer("MPNetTokenizer"),
     // as `t5`
-    row("mt5", "MT5", t5::MARKS, t5::mt5)
+    row("mt5", "MT5", t5::MARKS, |config| t5::read(config, "gated-gelu", Some(0)))
         .models("mT5")
         .tokenizer("T5Tokenizer")
         .decodes()
         .shaders("t5", "cross"),
     // `gte` with the keys of its own code, and its ntk scaling of the rotary positions
-    row("new", "New", &["new.", "encoder.layer.0.attention.qkv_proj."], gte::read_new)
+    row("new", "New", &["new.", "encoder.layer.0.attention.qkv_proj."], |config| gte::read(config, 10_000.0))
         .models("gte-base-en-v1.5, gte-large-en-v1.5, gte-multilingual-base"),
     // rotary positions in place of a table, a gated feed-forward part, products without biases; transformers' keys and
     // tensor names or those of the hub's own code; in v2 mixtures of experts, products with biases, and no gates
@@ -232,7 +232,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     // distance, no limit of positions; in float16 the weights are rounded to it, and all values are float32, as they
     // may leave its range; the decoder, where a checkpoint holds it, is for
     // [`decode_states`](../guides/encoding.md#states-of-a-decoder)
-    row("t5", "T5", t5::MARKS, t5::t5)
+    row("t5", "T5", t5::MARKS, |config| t5::read(config, "relu", None))
         .models("sentence-t5, gtr-t5")
         .tokenizer("T5Tokenizer")
         .decodes()

@@ -14,16 +14,6 @@ use crate::quant::format::Applied;
 const KEY: &str = "quantization_config";
 /// Of any method: whether products of tokens that it leaves in floating point are in 8-bit integers.
 const OTHERS: &str = "grilly_int8";
-/// Keys of its methods.
-pub(super) const NAMES: &[&str] = &[
-    OTHERS,
-    "linear_class",
-    "modules_to_not_convert",
-    "quant_method",
-    "quantization_mode",
-    "rms_norm_eps",
-    "use_rms_norm",
-];
 /// transformers' method, and those of models converted here.
 const METHODS: [&str; 3] = ["bitnet", "grilly_1bit", "grilly_int8"];
 
@@ -61,7 +51,7 @@ pub fn read(config: &Map<String, Value>, path: &Path, spec: &mut EncoderSpec, ru
             fields
                 .fault(format!("modules_to_not_convert has {kept:?}, but all products of the layers are in integers"));
         }
-        keys::report(&format!("{}: {KEY}", path.display()), &fields.unread(), NAMES);
+        keys::report_inner(&format!("{}: {KEY}", path.display()), fields);
         described
     });
     let (matrix, norm_eps) = described.unwrap_or_default();

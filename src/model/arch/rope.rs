@@ -11,25 +11,6 @@ use crate::model::spec::EncoderSpec;
 
 pub(super) const BASES: RangeInclusive<f64> = 1.0..=1e15;
 const FACTORS: RangeInclusive<f64> = 1e-6..=1e6;
-/// Keys of all kinds; those of another kind are not read.
-pub(super) const NAMES: &[&str] = &[
-    "attention_factor",
-    "beta_fast",
-    "beta_slow",
-    "factor",
-    "high_freq_factor",
-    "long_factor",
-    "low_freq_factor",
-    "mixed_b",
-    "mscale",
-    "mscale_all_dim",
-    "original_max_position_embeddings",
-    "partial_rotary_factor",
-    "rope_theta",
-    "rope_type",
-    "short_factor",
-    "truncate",
-];
 
 /// What a kind of rotary positions has unless its keys say otherwise.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +40,7 @@ impl Usual {
         let rotary = self.scaled(fields);
         // Columns of a head that turn, which only some families read.
         fields.get("partial_rotary_factor");
-        keys::report(&format!("{}: rotary positions", fields.path().display()), &fields.unread(), NAMES);
+        keys::report_inner(&format!("{}: rotary positions", fields.path().display()), fields);
         rotary
     }
 
@@ -227,6 +208,13 @@ pub(super) fn sliding(fields: &mut Fields<'_>, layers: usize, usual: impl Fn(usi
         return vec![false; layers];
     }
     kinds.iter().map(|kind| *kind == known[1]).collect()
+}
+
+/// Gives the layers that have one the window.
+pub(super) fn set_windows(spec: &mut EncoderSpec, sliding: &[bool], window: u32) {
+    for (layer, _) in spec.layers.iter_mut().zip(sliding).filter(|(_, sliding)| **sliding) {
+        layer.window = window;
+    }
 }
 
 /// The largest distance that `sliding_window` (4096 if missing, none if null) leaves visible: of nearer keys in causal

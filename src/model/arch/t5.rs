@@ -25,24 +25,13 @@ const GATED: &str = "gated-";
 const ACTIVATION: &str = "dense_act_fn"; // counts before the former
 const START: &str = "decoder_start_token_id";
 
-/// Reads a `model_type: "t5"` configuration.
+/// Reads a `model_type: "t5"` or `"mt5"` configuration.
 ///
-/// # Errors
-/// As [`config::read`].
-pub fn t5(config: ConfigFile<'_>) -> Read {
-    read(config, "relu", None)
-}
-
-/// The same for `model_type: "mt5"`.
-///
-/// # Errors
-/// As [`config::read`].
-pub fn mt5(config: ConfigFile<'_>) -> Read {
-    read(config, "gated-gelu", Some(0))
-}
-
 /// `usual` stands in for a missing key of the activation, `start` for one of the decoder's first token.
-fn read(config: ConfigFile<'_>, usual: &str, start: Option<u32>) -> Read {
+///
+/// # Errors
+/// As [`config::read`].
+pub fn read(config: ConfigFile<'_>, usual: &str, start: Option<u32>) -> Read {
     let own = config.values.get(FORM);
     let stated = own.and_then(Value::as_str).unwrap_or(usual);
     let mut gated = stated.starts_with(GATED);

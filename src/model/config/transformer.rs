@@ -13,20 +13,14 @@ use crate::text::chat::Form;
 use crate::{Error, Result};
 
 /// The settings of sentence-transformers' Transformer that are read here or elsewhere, or change nothing.
-const KNOWN: [&str; 19] = [
-    "max_seq_length",
-    "do_lower_case",
+const KNOWN: [&str; 13] = [
     "model_args",
     "model_kwargs",
     "tokenizer_args",
     "processor_kwargs",
     "config_args",
     "config_kwargs",
-    "query_length",
-    "document_length",
-    "processing_kwargs",
     "transformer_task",
-    "modality_config",
     "module_output_name",
     "query_expansion",
     "unpad_inputs",

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{header, torch};
 use crate::model::fields::{Fields, shown};
-use crate::model::files::read_json;
+use crate::model::files::{holds_gguf, read_json};
 use crate::{Error, Result};
 
 /// Reads the descriptions of a file's tensors.
@@ -63,10 +63,7 @@ pub(super) fn checkpoint(folder: &Path, torch_first: bool) -> Result<Checkpoint>
     }
     let [(safe, ..), (torch, ..)] = FORMATS;
     let other = ["tf_model.h5", "flax_model.msgpack"].into_iter().find(|name| folder.join(name).exists());
-    let is_gguf = |entry: std::io::Result<std::fs::DirEntry>| {
-        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|end| end == "gguf"))
-    };
-    if other.is_none() && std::fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_gguf)) {
+    if other.is_none() && holds_gguf(folder) {
         let problem = format!(
             "holds a GGUF file but no {safe}; fetch the safetensors of the model from which it was converted, whose \
              matrices, ternary ones too, are packed when they are read"
