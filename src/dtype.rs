@@ -8,8 +8,8 @@ use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use crate::Error;
 
 /// Storage type of an element, in graphs, arrays, files and shaders alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum DType {
     /// IEEE binary32.
     #[default]
@@ -179,6 +179,12 @@ impl TryFrom<String> for DType {
     /// As [`DType::from_str`].
     fn try_from(name: String) -> Result<Self, Error> {
         name.parse()
+    }
+}
+
+impl From<DType> for String {
+    fn from(dtype: DType) -> Self {
+        dtype.name().into_owned()
     }
 }
 

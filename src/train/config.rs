@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::need;
 use crate::model::rotary::Rotary;
 use crate::model::spec::{EncoderSpec, Layer, Matrix, Norms, PositionRows, Positions, Product, Table};
 use crate::ops::ActivationKind;
@@ -111,7 +112,6 @@ impl TransformerConfig {
     /// # Errors
     /// `InvalidArgument` naming the first that is out of range, with its value and what is expected.
     pub fn check(&self) -> Result<()> {
-        let wrong = |problem: String| Err(Error::InvalidArgument(problem));
         for (name, size) in [
             ("vocab_size", self.vocab_size),
             ("d_model", self.d_model),
@@ -121,23 +121,15 @@ impl TransformerConfig {
             ("max_seq_len", self.max_seq_len),
         ] {
             // Rows and columns are 32-bit numbers in kernels.
-            if size == 0 || size > i32::MAX as usize {
-                return wrong(format!("{name} is {size}, expected a number from 1 to 2^31 - 1"));
-            }
+            need(name, &size, (1..=i32::MAX as usize).contains(&size), "a number from 1 to 2^31 - 1")?;
         }
         let (columns, heads) = (self.d_model, self.num_heads);
-        if !columns.is_multiple_of(heads) {
-            return wrong(format!("d_model is {columns}, expected a multiple of num_heads, {heads}"));
-        }
-        if self.positions == PositionKind::Rotary && !(columns / heads).is_multiple_of(2) {
-            let each = columns / heads;
-            return wrong(format!("d_model / num_heads is {each}, expected an even number for rotary positions"));
-        }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return wrong(format!("dropout is {}, expected a number from 0 to below 1", self.dropout));
-        }
+        need("d_model", &columns, columns.is_multiple_of(heads), &format!("a multiple of num_heads, {heads}"))?;
+        let (each, rotary) = (columns / heads, self.positions == PositionKind::Rotary);
+        need("d_model / num_heads", &each, !rotary || each.is_multiple_of(2), "an even number for rotary positions")?;
+        need("dropout", &self.dropout, (0.0..1.0).contains(&self.dropout), "a number from 0 to below 1")?;
         if self.counted().is_none_or(|count| count > isize::MAX as u128) {
-            return wrong("the sizes give more parameters than memory can hold".into());
+            return Err(Error::InvalidArgument("the sizes give more parameters than memory can hold".into()));
         }
         Ok(())
     }

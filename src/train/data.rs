@@ -1,6 +1,6 @@
 //! Texts as windows of tokens: the training part in an order drawn from a seed, and a part held out at the end.
 
-use super::Vocabulary;
+use super::{Vocabulary, need};
 use crate::ops::rng::philox;
 use crate::{Error, Result};
 
@@ -124,9 +124,7 @@ impl Dataset {
     fn divided(tokens: Vec<u32>, split: usize, windows: Windows) -> Result<Self> {
         let Windows { vocab_size, length, held_out, seed } = windows;
         let wrong = |problem: String| Err(Error::InvalidArgument(problem));
-        if !(0.0..1.0).contains(&held_out) {
-            return wrong(format!("held_out is {held_out}, expected a share from 0 to below 1"));
-        }
+        need("held_out", &held_out, (0.0..1.0).contains(&held_out), "a share from 0 to below 1")?;
         if length == 0 {
             return wrong("a window has 0 tokens, expected at least 1".into());
         }

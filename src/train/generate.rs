@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Trainer;
 use super::graph::Model;
+use super::{Trainer, need};
 use crate::array::Program;
 use crate::dtype::DType;
 use crate::ops::Counts;
@@ -47,17 +47,10 @@ impl Sampling {
     /// # Errors
     /// `InvalidArgument` naming the first that is out of range.
     pub fn check(&self) -> Result<()> {
-        let wrong = |problem: String| Err(Error::InvalidArgument(problem));
-        if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
-            return wrong(format!("temperature is {}, expected a finite number from 0", self.temperature));
-        }
-        if self.top_k == Some(0) {
-            return wrong("top_k is 0, expected at least 1, or none".into());
-        }
-        if !(self.top_p > 0.0 && self.top_p <= 1.0) {
-            return wrong(format!("top_p is {}, expected a number above 0, to 1", self.top_p));
-        }
-        Ok(())
+        let Sampling { temperature, top_k, top_p, .. } = self;
+        need("temperature", temperature, *temperature >= 0.0 && temperature.is_finite(), "a finite number from 0")?;
+        need("top_k", &0, *top_k != Some(0), "at least 1, or none")?;
+        need("top_p", top_p, *top_p > 0.0 && *top_p <= 1.0, "a number above 0, to 1")
     }
 
     /// The token chosen by the logits, number `index` of a text. Of equal logits the first comes first.

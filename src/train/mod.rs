@@ -6,6 +6,8 @@
 //!                                                              └── checkpoint: files that are complete or absent
 //! ```
 
+use std::fmt::Display;
+
 use crate::error::brief;
 use crate::{Error, Result};
 
@@ -31,11 +33,19 @@ pub use data::{Batch, Dataset, Windows};
 pub use generate::Sampling;
 pub use loss_scale::LossScale;
 pub use optimizer::Optimizer;
-pub use options::{TrainOptions, TrainType};
+pub use options::TrainOptions;
 pub use run::{Files, Record, Run};
 pub use schedule::Schedule;
 pub use trainer::{Step, Trainer};
 pub use vocabulary::{TokenKind, Vocabulary};
+
+/// Refuses a setting that is not `right`.
+fn need(name: &str, found: &dyn Display, right: bool, expected: &str) -> Result<()> {
+    match right {
+        true => Ok(()),
+        false => Err(Error::InvalidArgument(format!("{name} is {found}, expected {expected}"))),
+    }
+}
 
 /// Settings in JSON, called `what` in the message.
 fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T> {

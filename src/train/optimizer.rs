@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::TrainOptions;
 use super::graph::{GRADIENTS, STATES, state_like};
 use super::schedule::power;
-use super::{TrainOptions, TrainType};
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, ValueId};
@@ -86,7 +86,7 @@ pub(super) fn update(graph: &mut Graph, gradients: ValueId, options: &TrainOptio
     let optimizer = options.optimizer;
     let rates = graph.input("rates", Shape::fixed(optimizer.rates_shape()), DType::F32);
     let mut numbers = vec![graph.input("max_norm", Shape::fixed(&[]), DType::F32)];
-    if options.dtype == TrainType::Float16 {
+    if options.dtype == DType::F16 {
         numbers.push(graph.input("unscale", Shape::fixed(&[]), DType::F32));
     }
     let mut states = vec![graph.states[0]];

@@ -2,34 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Optimizer, Schedule, TokenKind};
+use super::{Optimizer, Schedule, TokenKind, need};
+use crate::Result;
 use crate::dtype::DType;
-use crate::{Error, Result};
-
-/// How matrices, tables and computed values are stored in a step. Parameters, moments, gradients, norms, sums and the loss
-/// are float32.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TrainType {
-    /// 32 bits.
-    #[default]
-    Float32,
-    /// 16 bits, with the range of float32.
-    Bfloat16,
-    /// 16 bits, up to 65504: the loss is scaled so that small gradients are not zero.
-    Float16,
-}
-
-impl TrainType {
-    /// The element type.
-    pub fn stored(self) -> DType {
-        match self {
-            TrainType::Float32 => DType::F32,
-            TrainType::Bfloat16 => DType::Bf16,
-            TrainType::Float16 => DType::F16,
-        }
-    }
-}
 
 /// Settings of a run: its length, optimiser, batches, evaluation and checkpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,8 +30,10 @@ pub struct TrainOptions {
     pub momentum: f64,
     /// Weight decay of all parameters, decoupled in AdamW; default 0.
     pub weight_decay: f64,
-    /// How values are stored in a step; default float32. Evaluation and generation are float32.
-    pub dtype: TrainType,
+    /// How matrices, tables and computed values are stored in a step; default float32. Parameters, moments, gradients,
+    /// norms, sums and the loss are float32, and so are evaluation and generation. In float16, whose numbers end at
+    /// 65504, the loss is scaled so that small gradients are not zero.
+    pub dtype: DType,
     /// Whether only the hidden states between layers are in memory until the gradients are computed, and all else is
     /// computed twice; default false. The numbers are the same in every bit.
     pub gradient_checkpointing: bool,
@@ -93,7 +70,7 @@ impl Default for TrainOptions {
             eps: 1e-8,
             momentum: 0.9,
             weight_decay: 0.0,
-            dtype: TrainType::Float32,
+            dtype: DType::F32,
             gradient_checkpointing: false,
             max_norm: None,
             schedule: Schedule::Constant,
@@ -128,10 +105,6 @@ impl TrainOptions {
     /// assert_eq!(error.to_string(), "batch_size is 0, expected at least 1");
     /// ```
     pub fn check(&self) -> Result<()> {
-        let need = |name: &str, found: &dyn std::fmt::Display, right: bool, expected: &str| match right {
-            true => Ok(()),
-            false => Err(Error::InvalidArgument(format!("{name} is {found}, expected {expected}"))),
-        };
         let counts = [
             ("batch_size", self.batch_size as u64),
             ("accumulate", self.accumulate as u64),

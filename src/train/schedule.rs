@@ -115,9 +115,8 @@ impl Schedule {
     /// # Errors
     /// `InvalidArgument` naming the first that is out of range.
     pub fn check(&self) -> Result<()> {
-        let need = |name: &str, found: f64, right: bool, expected: &str| match right {
-            true => Ok(()),
-            false => Err(Error::InvalidArgument(format!("schedule: {name} is {found}, expected {expected}"))),
+        let need = |name: &str, found: f64, right: bool, expected: &str| {
+            super::need(&format!("schedule: {name}"), &found, right, expected)
         };
         match *self {
             Schedule::Constant | Schedule::Linear { .. } => Ok(()),

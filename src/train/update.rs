@@ -43,7 +43,7 @@ impl Update {
         options: &TrainOptions,
         states: &[&Array],
     ) -> Result<Self> {
-        let model = Model::stored(config, options.dtype.stored())?;
+        let model = Model::stored(config, options.dtype)?;
         let most = Counts::new(options.batch_size * config.max_seq_len, options.batch_size);
         if options.accumulate == 1 {
             return Ok(Update {

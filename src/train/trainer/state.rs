@@ -13,7 +13,7 @@ use crate::train::arena::Arena;
 use crate::train::graph::{GRADIENTS, Model};
 use crate::train::initial::initial;
 use crate::train::update::Update;
-use crate::train::{Checkpoint, Tensor, TokenKind, TrainOptions, TrainType, TransformerConfig, Vocabulary};
+use crate::train::{Checkpoint, Tensor, TokenKind, TrainOptions, TransformerConfig, Vocabulary};
 use crate::{Error, Result};
 
 impl Trainer {
@@ -56,10 +56,10 @@ impl Trainer {
     pub fn resume(engine: &Arc<Engine>, checkpoint: Checkpoint) -> Result<Self> {
         let Checkpoint { step, config, options, tokenizer, loss_scale, tensors, .. } = checkpoint;
         options.check()?;
-        if options.dtype != TrainType::Float32 && engine.kind() == BackendKind::Cpu {
+        if options.dtype != DType::F32 && engine.kind() == BackendKind::Cpu {
             return Err(Error::unsupported("dtype", "the CPU trains in float32 alone"));
         }
-        let loss_scale = (options.dtype == TrainType::Float16).then(|| loss_scale.unwrap_or_default());
+        let loss_scale = (options.dtype == DType::F16).then(|| loss_scale.unwrap_or_default());
         let vocabulary = match (options.tokenizer, tokenizer) {
             (TokenKind::Bytes, _) => Vocabulary::default(),
             (TokenKind::Bpe, Some(tokenizer)) => Vocabulary::read(tokenizer)?,
