@@ -35,7 +35,7 @@ pub(super) fn pass(module: &mut Module) -> Result<(), String> {
     let mut needs: HashMap<Handle<Function>, Vec<usize>> = HashMap::new();
     for (handle, function) in module.functions.iter_mut() {
         let mut own: Vec<usize> = all.iter().enumerate().filter(|(_, b)| uses(function, b.0)).map(|(i, _)| i).collect();
-        callees(&function.body, &mut |callee| own.extend(needs.get(&callee).into_iter().flatten()));
+        calls(&mut function.body, &mut |callee, _| own.extend(needs.get(&callee).into_iter().flatten()));
         own.sort_unstable();
         own.dedup();
         let given = take(function, &all, &own);
@@ -96,15 +96,16 @@ fn snake_case(name: &str) -> String {
     name.chars().map(word).collect::<String>().trim_start_matches('_').to_owned()
 }
 
-fn callees(block: &Block, found: &mut impl FnMut(Handle<Function>)) {
-    for statement in block.iter() {
+/// Shows each call of a block: the function and the arguments.
+fn calls(block: &mut Block, see: &mut impl FnMut(Handle<Function>, &mut Vec<Handle<Expression>>)) {
+    for statement in block.iter_mut() {
         match statement {
-            Statement::Call { function, .. } => found(*function),
-            Statement::Block(inner) => callees(inner, found),
-            Statement::If { accept, reject, .. } => [accept, reject].iter().for_each(|inner| callees(inner, found)),
-            Statement::Switch { cases, .. } => cases.iter().for_each(|case| callees(&case.body, found)),
+            Statement::Call { function, arguments, .. } => see(*function, arguments),
+            Statement::Block(inner) => calls(inner, see),
+            Statement::If { accept, reject, .. } => [accept, reject].into_iter().for_each(|inner| calls(inner, see)),
+            Statement::Switch { cases, .. } => cases.iter_mut().for_each(|case| calls(&mut case.body, see)),
             Statement::Loop { body, continuing, .. } => {
-                [body, continuing].iter().for_each(|inner| callees(inner, found));
+                [body, continuing].into_iter().for_each(|inner| calls(inner, see));
             }
             _ => {}
         }
@@ -117,20 +118,7 @@ fn hand_on(
     needs: &HashMap<Handle<Function>, Vec<usize>>,
     given: &HashMap<usize, Handle<Expression>>,
 ) {
-    for statement in block.iter_mut() {
-        match statement {
-            Statement::Call { function, arguments, .. } => {
-                arguments.extend(needs.get(function).into_iter().flatten().filter_map(|place| given.get(place)));
-            }
-            Statement::Block(inner) => hand_on(inner, needs, given),
-            Statement::If { accept, reject, .. } => {
-                [accept, reject].into_iter().for_each(|inner| hand_on(inner, needs, given));
-            }
-            Statement::Switch { cases, .. } => cases.iter_mut().for_each(|case| hand_on(&mut case.body, needs, given)),
-            Statement::Loop { body, continuing, .. } => {
-                [body, continuing].into_iter().for_each(|inner| hand_on(inner, needs, given));
-            }
-            _ => {}
-        }
-    }
+    calls(block, &mut |function, arguments| {
+        arguments.extend(needs.get(&function).into_iter().flatten().filter_map(|place| given.get(place)));
+    });
 }
