@@ -55,14 +55,14 @@ fn norm_in_integers<C: Specialization<Push = Norm>>(
 
 /// `layer_norm_quantize_rows`
 pub fn layer_norm_quantize_rows(to: &mut Lowering<'_>, op: &LayerNormQuantizeRows) -> Result<()> {
-    let &LayerNormQuantizeRows { eps, factors, kept } = op;
-    norm_in_integers(to, eps, |form| layer_norm_quantize_rows::Constants { factors, kept, ..form.into() })
+    let &LayerNormQuantizeRows { ref norm, factors, kept } = op;
+    norm_in_integers(to, norm.eps, |form| layer_norm_quantize_rows::Constants { factors, kept, ..form.into() })
 }
 
 /// `rms_norm_quantize_rows`
 pub fn rms_norm_quantize_rows(to: &mut Lowering<'_>, op: &RmsNormQuantizeRows) -> Result<()> {
-    let &RmsNormQuantizeRows { eps, factors, kept } = op;
-    norm_in_integers(to, eps, |form| rms_norm_quantize_rows::Constants { factors, kept, ..form.into() })
+    let &RmsNormQuantizeRows { ref norm, factors, kept } = op;
+    norm_in_integers(to, norm.eps, |form| rms_norm_quantize_rows::Constants { factors, kept, ..form.into() })
 }
 
 /// `layer_norm_weight_backward`: the rows' moments, the sums of each block of rows, and their sum.

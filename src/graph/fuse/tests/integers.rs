@@ -29,8 +29,8 @@ fn a_norm_gives_integers_and_what_others_read() {
             let plan = Plan::new(graph);
             let node = &plan.graph.nodes[0];
             let expected: Op = match rms {
-                true => RmsNormQuantizeRows { eps: 0.5, factors: true, kept }.into(),
-                false => LayerNormQuantizeRows { eps: 0.5, factors: true, kept }.into(),
+                true => RmsNormQuantizeRows { norm: RmsNorm { eps: 0.5 }, factors: true, kept }.into(),
+                false => LayerNormQuantizeRows { norm: LayerNorm { eps: 0.5 }, factors: true, kept }.into(),
             };
             assert_eq!(node.op, expected, "{plan}");
             let expected: Vec<ValueId> = results.iter().copied().take(2).chain(kept.then_some(y)).collect();
