@@ -239,9 +239,7 @@ impl Operation for Attention {
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(of.fault(format!("dropout is {}, expected a number from 0 to below 1", self.dropout)));
         }
-        if of.get("key").is_some() {
-            of.expect("key", &Shape::fixed(&[4]), "the words of seed and offset")?;
-        }
+        of.expect("key", &Shape::fixed(&[4]), "the words of seed and offset")?;
         if let (Some(columns), Some(found)) = (self.distances, of.get("distances")) {
             let least = columns.iter().flatten().max().map_or(0, |column| column + self.kv_heads * self.head_dim);
             if !matches!(found.0[..], [Dim::Fixed(rows), Dim::Fixed(columns)] if rows % 2 == 1 && columns >= least) {

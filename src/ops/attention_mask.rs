@@ -1,6 +1,5 @@
 //! Attention scores with a large negative value added for hidden keys.
 
-use super::definition::Term;
 use super::{Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
@@ -39,8 +38,6 @@ impl Operation for AttentionMask {
     }
 
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        let mut vjp = Vjp::new(operands.len());
-        vjp.give(0, Term::whole(Vjp::gradient(operands.len())));
-        Some(vjp)
+        Some(Vjp::passed(operands.len()))
     }
 }

@@ -1,6 +1,6 @@
 //! Conversion between element types.
 
-use super::definition::Term;
+use super::signature::Role;
 use super::{Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::dtype::DType;
 use crate::{Error, Result};
@@ -26,7 +26,7 @@ impl Operation for Cast {
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] =
         &[(r#"{"to": "float32"}"#, &[&[2, 3]], &[0]), (r#"{"to": "float16"}"#, &[&[2, 3]], &[0])];
-    const SIGNATURE: Signature = Signature::of(&[Operand::any("x").narrow()]).flops(0).sized();
+    const SIGNATURE: Signature = Signature::of(&[Operand::new("x", Role::Any).narrow()]).flops(0).sized();
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         if !self.to.is_float() {
@@ -46,8 +46,6 @@ impl Operation for Cast {
         if self.to != DType::F32 {
             return Vjp::single(operands.len(), Cast::default(), 0..0);
         }
-        let mut vjp = Vjp::new(operands.len());
-        vjp.give(0, Term::whole(Vjp::gradient(operands.len())));
-        Some(vjp)
+        Some(Vjp::passed(operands.len()))
     }
 }

@@ -1,6 +1,7 @@
 //! Sum of rows looked up in several embedding tables.
 
 use super::definition::{Origin, Term};
+use super::signature::Role;
 use super::{Counts, Dim, EmbeddingBackward, Operand, Operation, Shape, Shapes, Signature, SortIndices, Vjp};
 use crate::Result;
 
@@ -20,7 +21,7 @@ impl Operation for EmbeddingSum {
         ("{}", &[&[], &[7, 4]], &[1]),
     ];
     const SIGNATURE: Signature =
-        Signature::of(&[Operand::index("index", "table"), Operand::table("table")]).in_groups();
+        Signature::of(&[Operand::index("index", "table"), Operand::new("table", Role::Table)]).in_groups();
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let (ids, columns) = (&of["index"], of["table"].columns());

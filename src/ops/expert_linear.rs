@@ -41,11 +41,7 @@ impl Operation for ExpertLinear {
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        if let Some(kind) = self.activation
-            && !kind.ends_linear()
-        {
-            return Err(of.fault(format!("activation is {kind:?}, expected a kind without parameters up to QuickGelu")));
-        }
+        of.check_end(self.activation)?;
         let [experts, n, k] = of.axes("weight")?[..] else { return Err(of.wrong("weight", "[experts, columns, K]")) };
         if experts == 0 {
             return Err(of.wrong("weight", "one expert at least"));

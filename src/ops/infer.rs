@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::ops::Index;
 
 use super::signature::{Follows, Presence, Role};
-use super::{Op, Operand, Shape, Signature};
+use super::{ActivationKind, Op, Operand, Shape, Signature};
 use crate::dtype::DType;
 use crate::{Error, Result};
 
@@ -82,6 +82,16 @@ impl<'a> Shapes<'a> {
     /// As [`Shapes::expect`].
     pub fn columns(&self, name: &str, other: &str) -> Result<()> {
         self.expect(name, &Shape::fixed(&[self[other].columns()]), format_args!("last axis of {other}"))
+    }
+
+    /// Refuses an activation that products do not apply to their results.
+    pub(super) fn check_end(&self, activation: Option<ActivationKind>) -> Result<()> {
+        match activation.filter(|kind| !kind.ends_linear()) {
+            Some(kind) => {
+                Err(self.fault(format!("activation is {kind:?}, expected a kind without parameters up to QuickGelu")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The error for an operand of unexpected shape.

@@ -86,11 +86,7 @@ impl Operation for Linear {
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        if let Some(kind) = self.activation
-            && !kind.ends_linear()
-        {
-            return Err(of.fault(format!("activation is {kind:?}, expected a kind without parameters up to QuickGelu")));
-        }
+        of.check_end(self.activation)?;
         let (x, weight) = (&of["x"], &of["weight"]);
         let (n, k) = (weight.rows().size(Counts::default()), weight.columns());
         if x.columns() != k {

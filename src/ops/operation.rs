@@ -47,13 +47,11 @@ pub trait Operation {
     ///
     /// # Errors
     /// As [`Operation::infer`].
-    fn check_counts(&self, of: &Shapes<'_>, counts: Counts) -> Result<()> {
-        let _ = (of, counts);
+    fn check_counts(&self, _of: &Shapes<'_>, _counts: Counts) -> Result<()> {
         Ok(())
     }
     /// Whether the texts of a batch can run separately: no text's result depends on its position in the batch.
-    fn is_separable(&self, operands: &[&Shape]) -> bool {
-        let _ = operands;
+    fn is_separable(&self, _operands: &[&Shape]) -> bool {
         true
     }
     /// Floating-point operations at the given counts: by default those that the signature states, and for a fused op the
@@ -70,8 +68,7 @@ pub trait Operation {
     ///
     /// # Errors
     /// `InvalidArgument` for operands from which no step can be made.
-    fn definition(&self, operands: &[&Shape]) -> Result<Vec<Step>> {
-        let _ = operands;
+    fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
         Ok(Vec::new())
     }
     /// The pattern by which a fused op is found in plans.
@@ -84,23 +81,23 @@ pub trait Operation {
     /// The gradients of the operands: by default those of the steps of a fused op, by the chain rule. `None` for an op
     /// without a derivative, and for operands of which kernels cannot compute them.
     fn vjp(&self, operands: &[&Shape]) -> Option<Vjp> {
-        Vjp::of_steps(self.definition(operands).ok()?, operands)
+        match Self::NO_DERIVATIVE {
+            Some(_) => None,
+            None => Vjp::of_steps(self.definition(operands).ok()?, operands),
+        }
     }
     /// As [`Operation::vjp`], where operand `i` is the same value as operand `same[i]`, the first that is: the gradients
     /// of such operands may be given as one, that of the first.
-    fn vjp_of(&self, operands: &[&Shape], same: &[usize]) -> Option<Vjp> {
-        let _ = same;
+    fn vjp_of(&self, operands: &[&Shape], _same: &[usize]) -> Option<Vjp> {
         self.vjp(operands)
     }
     /// Axes of the float32 scratch memory that kernels may use while the op runs, given the stored type of the result;
     /// smaller than any operand of rows.
-    fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
-        let _ = (operands, stored);
+    fn scratch(&self, _operands: &[&Shape], _stored: DType) -> Vec<Shape> {
         Vec::new()
     }
     /// Equivalent ops run in sequence: the first takes the operands, each of the others the result before it.
-    fn steps(&self, operands: &[&Shape]) -> Option<Vec<Op>> {
-        let _ = operands;
+    fn steps(&self, _operands: &[&Shape]) -> Option<Vec<Op>> {
         None
     }
 }

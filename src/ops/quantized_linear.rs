@@ -69,11 +69,7 @@ impl Operation for QuantizedLinear {
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
-        if let Some(kind) = self.activation
-            && !kind.ends_linear()
-        {
-            return Err(of.fault(format!("activation is {kind:?}, expected a kind without parameters up to QuickGelu")));
-        }
+        of.check_end(self.activation)?;
         let n = rows_of_weight(self.levels, of)?;
         let q = &of["q"];
         let result = q.with_columns(n);

@@ -24,7 +24,7 @@ pub enum ReduceKind {
 /// The part of the work that one step does. A long axis is split into chunks, whose partial results are then combined
 /// in order; the split depends only on the length of the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// All of the work.
     #[default]
     Whole,
@@ -50,13 +50,13 @@ pub struct Reduce {
     pub axis: usize,
     /// The reduction.
     pub kind: ReduceKind,
-    /// Set by [`Operation::steps`], not by the caller.
+    /// Set by [`Operation::steps`].
     #[serde(skip)]
-    pub stage: Stage,
+    pub(crate) stage: Stage,
     /// Whether `x` may have 16 bits where the result is float32, as the gradient of a bias; set by
     /// [`Graph::gradients`](crate::graph::Graph::gradients).
     #[serde(skip)]
-    pub wide: bool,
+    pub(crate) wide: bool,
 }
 
 impl Reduce {

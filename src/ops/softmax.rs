@@ -1,6 +1,7 @@
 //! Softmax over the last axis with an optional mask.
 
 use super::binary::{BroadcastAxis, axes, merged};
+use super::signature::Role;
 use super::{Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 
@@ -53,7 +54,7 @@ impl Operation for Softmax {
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4]], &[0]), ("{}", &[&[2, 3, 4], &[4]], &[0])];
     const SIGNATURE: Signature =
-        Signature::of(&[Operand::rows("x").narrow(), Operand::mask("keep").optional()]).flops(5);
+        Signature::of(&[Operand::rows("x").narrow(), Operand::new("keep", Role::Mask).optional()]).flops(5);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let x = &of["x"];

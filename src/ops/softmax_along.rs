@@ -83,8 +83,4 @@ impl Operation for SoftmaxAlongBackward {
             Step::new(Binary::from(BinaryKind::Multiply), &[p, Origin::Step(2)]),
         ])
     }
-
-    fn vjp(&self, _: &[&Shape]) -> Option<Vjp> {
-        None
-    }
 }

@@ -1,6 +1,7 @@
 //! Softmax followed by dropout.
 
 use super::definition::{self, Origin, Pattern, Sought, Step};
+use super::signature::Role;
 use super::{Dropout, Op, Operand, Operation, Shape, Signature, Softmax};
 use crate::Result;
 
@@ -41,7 +42,8 @@ impl Operation for SoftmaxDropout {
         (r#"{"causal": true, "p": 0.1, "seed": 1, "offset": 3}"#, &[&[40, 64]], &[0]),
         (r#"{"causal": true, "p": 0.1, "seed": 1, "offset": 3}"#, &[&[40, 64], &[40, 64]], &[0]),
     ];
-    const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow(), Operand::mask("keep").optional()]);
+    const SIGNATURE: Signature =
+        Signature::of(&[Operand::rows("x").narrow(), Operand::new("keep", Role::Mask).optional()]);
 
     fn is_separable(&self, operands: &[&Shape]) -> bool {
         self.dropout().is_separable(operands)

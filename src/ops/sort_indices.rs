@@ -1,5 +1,6 @@
 //! Indices sorted into buckets.
 
+use super::signature::Role;
 use super::{Operand, Operation, Shape, Shapes, Signature};
 use crate::Result;
 use crate::dtype::DType;
@@ -19,7 +20,7 @@ impl Operation for SortIndices {
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::INTEGERS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"rows": 1}"#, &[], &[])];
-    const SIGNATURE: Signature = Signature::of(&[Operand::key("index")]).gives(&[
+    const SIGNATURE: Signature = Signature::of(&[Operand::new("index", Role::Key)]).gives(&[
         Operand::index("order", "index").stored(DType::I32),
         Operand::offsets("starts", "order").stored(DType::I32),
     ]);

@@ -46,6 +46,13 @@ impl Vjp {
         Vjp { operands, filled: Vec::new(), steps: Vec::new(), gradients: vec![None; operands] }
     }
 
+    /// The derivative of an op whose first operand's gradient is that of the result.
+    pub(super) fn passed(operands: usize) -> Self {
+        let mut vjp = Vjp::new(operands);
+        vjp.give(0, Term::whole(Vjp::gradient(operands)));
+        vjp
+    }
+
     /// The derivative of an op whose first operand's gradient is a single op: on the gradient of the
     /// result, then on the operands at `places`, after which comes the result.
     pub(super) fn single(operands: usize, op: impl Into<Op>, places: Range<usize>) -> Option<Self> {

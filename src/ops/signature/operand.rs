@@ -121,23 +121,13 @@ impl Role {
 }
 
 impl Operand {
-    const fn new(name: &'static str, role: Role) -> Self {
+    pub(in crate::ops) const fn new(name: &'static str, role: Role) -> Self {
         Operand { name, role, narrow: false, stored: None, presence: Presence::Required, shape: None, counted: None }
     }
 
     /// Activations.
     pub(in crate::ops) const fn rows(name: &'static str) -> Self {
         Operand::new(name, Role::Rows)
-    }
-
-    /// Elements of any type.
-    pub(in crate::ops) const fn any(name: &'static str) -> Self {
-        Operand::new(name, Role::Any)
-    }
-
-    /// A matrix whose rows are looked up.
-    pub(in crate::ops) const fn table(name: &'static str) -> Self {
-        Operand::new(name, Role::Table)
     }
 
     /// A matrix of weights.
@@ -153,16 +143,6 @@ impl Operand {
     /// Numbers that change between runs.
     pub(in crate::ops) const fn scalar(name: &'static str) -> Self {
         Operand::new(name, Role::Scalar)
-    }
-
-    /// Integers; 0 leaves an element out.
-    pub(in crate::ops) const fn mask(name: &'static str) -> Self {
-        Operand::new(name, Role::Mask)
-    }
-
-    /// Any integers, by which something is sorted.
-    pub(in crate::ops) const fn key(name: &'static str) -> Self {
-        Operand::new(name, Role::Key)
     }
 
     /// Row indices of the operand `into`.

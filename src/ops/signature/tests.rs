@@ -51,7 +51,7 @@ fn types_and_limits_follow_the_role() {
     assert_eq!(Operand::rows("x").limits(shape), None);
     assert_eq!(Operand::rows("x").narrow().dtype(DType::Bf16), DType::Bf16);
     assert_eq!(Operand::vector("w").dtype(DType::F16), DType::F32);
-    let error = Operand::mask("keep").check_type("softmax", DType::I8).unwrap_err().to_string();
+    let error = Operand::new("keep", Role::Mask).check_type("softmax", DType::I8).unwrap_err().to_string();
     assert_eq!(error, "softmax: keep is int8, expected int32");
     for dtype in [DType::Bf16, DType::I32, DType::U8] {
         assert!(Operand::rows("x").check_type("softmax", dtype).is_err(), "{dtype:?}");
