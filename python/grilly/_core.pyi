@@ -20,6 +20,8 @@ _Code = tuple[list[tuple[str, bytes]], str]
 _Blocks = tuple[int, int, int, bool]
 
 __version__: str
+#: File names of the Transformer module's settings in sentence-transformers, in its order.
+TRANSFORMER_SETTINGS: Final[list[str]]
 
 @final
 class Encoded:

@@ -64,6 +64,7 @@ mod _core {
         let py = module.py();
         crate::interpreter::only_the_main_one(py)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("TRANSFORMER_SETTINGS", grilly::model::config::SETTINGS_FILES)?;
         // pyo3's list of the names, which _core.pyi would have to repeat.
         module.delattr("__all__")?;
         crate::lock::remember_process();

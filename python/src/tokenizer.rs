@@ -10,6 +10,7 @@ use crate::error::PyResult;
 use crate::lock;
 use crate::text::{self, List, Name};
 use grilly::Error;
+use grilly::error::named;
 use grilly::text::tokenizer as core;
 use grilly::text::tokenizer::{Padding, Sequence, Shortened, Side, Truncation, Wanted};
 
@@ -28,11 +29,7 @@ type Limit = (usize, usize, Name);
 type Filled = (Option<usize>, Option<usize>, Name, String, u32);
 
 fn side(name: &str) -> grilly::Result<Side> {
-    match name {
-        "left" => Ok(Side::Left),
-        "right" => Ok(Side::Right),
-        _ => Err(Error::InvalidArgument(format!("the side is {name:?}, expected \"left\" or \"right\""))),
-    }
+    named("the side", name, [("left", Side::Left), ("right", Side::Right)])
 }
 
 /// Texts, or lists of words.

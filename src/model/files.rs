@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// Maximum size of a configuration file in bytes; the index of a large sharded checkpoint has a few megabytes.
 const LONGEST_FILE: u64 = 100_000_000;
 /// File names under which versions of sentence-transformers save the settings.
-const FILES: [&str; 7] = [
+pub const SETTINGS_FILES: [&str; 7] = [
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
     "sentence_distilbert_config.json",
@@ -112,7 +112,7 @@ pub(super) fn holds_gguf(folder: &Path) -> bool {
 
 /// The first settings file that is not empty.
 pub(super) fn transformer_settings(transformer: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
-    for path in FILES.map(|name| transformer.join(name)) {
+    for path in SETTINGS_FILES.map(|name| transformer.join(name)) {
         if !path.exists() {
             continue;
         }

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
+from grilly import _core
 from grilly.errors import InvalidArgumentError, ModelFormatError
 from grilly.hub import ROUTERS, WEIGHTS, listed
 from grilly.inputs import path_text
@@ -85,9 +86,6 @@ COMMON_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name")
 LIMIT_KEYS = ("model_max_length",)
 # Folder of further chat templates.
 TEMPLATES = "additional_chat_templates"
-# File names of the Transformer module's settings in sentence-transformers, in its order.
-BASES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
-TRANSFORMER_SETTINGS = tuple(f"sentence_{base}_config.json" for base in BASES)
 # What config.json of a converted model says: of ternary matrices what transformers reads, too; of the others it warns
 # that it does not know the method, and reads floats.
 METHODS = {
@@ -173,7 +171,7 @@ class Saving(ModuleSequence):
         limit = not routed or self._held.limit is not None
         dtype = not routed or (self._options.dtype or self._options.default_dtype) not in (None, "auto")
         for path in (path for path, kind in modules if kind == "Transformer"):
-            changed[os.path.join(path, TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
+            changed[os.path.join(path, _core.TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
             if tokens := self._token_settings.changed():
                 file = os.path.join(path, "tokenizer_config.json")
                 changed[file] = read_json(self._folder / file, dict) | tokens
@@ -235,7 +233,7 @@ class Saving(ModuleSequence):
         type if config.json has the current one."""
         values: dict[str, Any] = {}
         if (self._folder / "modules.json").exists():
-            found = (read_json(self._folder / transformer / name, dict) for name in TRANSFORMER_SETTINGS)
+            found = (read_json(self._folder / transformer / name, dict) for name in _core.TRANSFORMER_SETTINGS)
             values = next((file for file in found if file), {})
         if limit:
             values = values | {"max_seq_length": None if self.max_seq_length == math.inf else self.max_seq_length}
