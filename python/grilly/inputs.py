@@ -120,8 +120,7 @@ def as_pairs(inputs: Any) -> tuple[list[str], list[str], list[str]]:
     if items and all(isinstance(item, str) for item in items):
         return items, [], []
     for place, item in enumerate(items):
-        if not isinstance(item, list | tuple):
-            raise InvalidTypeError(f"inputs[{place}] is of type {type(item).__name__}, expected a pair of str")
+        need_type(item, list | tuple, f"inputs[{place}]", "a pair of str")
         if len(item) != 2:
             raise InvalidArgumentError(f"inputs[{place}] has {len(item)} texts, expected 2")
     return [], [first for first, _ in items], [second for _, second in items]
@@ -131,6 +130,18 @@ def need_type(value: Any, kind: type[Any] | UnionType, name: str, expected: str)
     """Rejects a value of another type."""
     if not isinstance(value, kind):
         raise InvalidTypeError(f"{name} is of type {type(value).__name__}, expected {expected}")
+
+
+def need_one_of(value: Any, known: Iterable[str | None], name: str) -> None:
+    """Rejects what is none of the names that are known.
+
+    Example:
+        >>> from grilly.inputs import need_one_of
+        >>> need_one_of("mean", ("mean", "max"), "mode")
+    """
+    names = list(known)
+    if value not in names:
+        raise InvalidArgumentError(f"{name} is {value!r}, expected one of {', '.join(map(str, names))}")
 
 
 def path_text(path: Any, name: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any, cast
 from grilly import _core
 from grilly.closed import closed
 from grilly.device_array import VulkanTensor, placed, wrap
-from grilly.errors import InvalidArgumentError, InvalidTypeError, UnusableError
+from grilly.errors import InvalidArgumentError, UnusableError
+from grilly.inputs import need_type
 from grilly.nn.parameter import Parameter
 from grilly.unusable import Unusable
 
@@ -200,9 +201,8 @@ class Graph:
         core = self._core.program(_core.engine(device), places, states, dict(counts or {}))
         return Program(core, device, self._states)
 
-    def _place(self, value: Any) -> int:
-        if not isinstance(value, Value):
-            raise InvalidTypeError(f"an operand is of type {type(value).__name__}, expected a value of this graph")
+    def _place(self, value: Value) -> int:
+        need_type(value, Value, "an operand", "a value of this graph")
         if value._graph is not self._core:
             raise InvalidArgumentError(f"{value!r} is a value of another graph")
         return value._place

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.inputs import logger
+from grilly.inputs import logger, need_one_of
 from grilly.tensors import as_array
 
 __all__ = ["PRECISIONS", "quantize_embeddings"]
@@ -55,8 +55,7 @@ def quantize_embeddings(
         array([[  0],
                [192]], dtype=uint8)
     """
-    if precision not in PRECISIONS:
-        raise InvalidArgumentError(f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
+    need_one_of(precision, PRECISIONS, "precision")
     embeddings = [as_array(each) for each in embeddings] if isinstance(embeddings, list) else as_array(embeddings)
     if isinstance(embeddings, list) and embeddings and np.ndim(embeddings[0]) == 2:
         if ranges is None and precision.endswith("int8"):

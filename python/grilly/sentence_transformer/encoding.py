@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
-from grilly.inputs import as_list, check_options, parted, positive
+from grilly.inputs import as_list, check_options, need_one_of, parted, positive
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.calls import Call, Calls, Request, progress
 from grilly.sentence_transformer.settings import Settings
@@ -96,12 +96,8 @@ def rows_of_both(call: Call, items: list[Any], pairs: list[int]) -> npt.NDArray[
 
 def check(wanted: Wanted, known: Iterable[str]) -> None:
     """Rejects invalid arguments, independently of the texts; `known` keywords are the model's own."""
-    if wanted.output_value not in OUTPUTS:
-        raise InvalidArgumentError(
-            f"output_value is {wanted.output_value!r}, expected 'sentence_embedding', 'token_embeddings' or None"
-        )
-    if wanted.precision is not None and wanted.precision not in PRECISIONS:
-        raise InvalidArgumentError(f"precision is {wanted.precision!r}, expected one of {', '.join(PRECISIONS)}")
+    need_one_of(wanted.output_value, OUTPUTS, "output_value")
+    need_one_of(wanted.precision, (*PRECISIONS, None), "precision")
     if wanted.output_value is None and wanted.precision not in (None, "float32"):
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, and output_value=None gives 'float32' only")
     check_options("encode", wanted.options, known)

@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from grilly.errors import GrillyError, InvalidArgumentError
-from grilly.inputs import Place, device_name, logger, merge_prompts, positive
+from grilly.errors import GrillyError
+from grilly.inputs import Place, device_name, logger, merge_prompts, need_one_of, positive
 from grilly.sentence_transformer.aliases import say_once
 from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.loaded import Loaded
@@ -33,10 +33,7 @@ class Properties(Loaded):
         settings = self._core.settings
         self.prompts = merge_prompts(arguments.prompts, settings["prompts"], self.usual_prompts)
         self.default_prompt_name = arguments.default_prompt_name or settings["default_prompt_name"]
-        if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
-            raise InvalidArgumentError(
-                f"default_prompt_name is {self.default_prompt_name!r}, expected one of {list(self.prompts)}"
-            )
+        need_one_of(self.default_prompt_name, (*self.prompts, None), "default_prompt_name")
         self.config: dict[str, Any] = json.loads(self._core.config_json)
         self.model_type = self._core.model_type
 

@@ -8,8 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from grilly.closed import closed
-from grilly.errors import InvalidArgumentError
-from grilly.inputs import positive
+from grilly.inputs import need_one_of, positive
 from grilly.sentence_transformer.aliases import older_name
 from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.sequence import ModuleSequence
@@ -62,9 +61,7 @@ class Similar(ModuleSequence):
     @similarity_fn_name.setter
     def similarity_fn_name(self, value: Any) -> None:
         name = getattr(value, "value", value)
-        if name is not None and name not in self._similarities:
-            known = ", ".join(self._similarities)
-            raise InvalidArgumentError(f"similarity_fn_name is {value!r}, expected one of {known}")
+        need_one_of(name, (*self._similarities, None), "similarity_fn_name")
         self._similarity_fn_name = name
 
     def get_embedding_dimension(self) -> int:
