@@ -1,5 +1,7 @@
 """Adam and AdamW."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -41,8 +43,10 @@ class Adam(Optimizer):
         [0.8999999761581421]
     """
 
-    #: Whether the decay of weights is apart from the gradient.
+    #: Whether the decay of weights is apart from the gradient, in groups that do not say.
     decoupled = False
+    _alike = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+    _finite = ("lr", "betas", "eps", "weight_decay")
 
     def __init__(
         self,
@@ -53,7 +57,8 @@ class Adam(Optimizer):
         weight_decay: float = 0.0,
         use_gpu: bool = True,
     ) -> None:
-        super().__init__(params, checked(type(self).__name__, lr, betas, eps, weight_decay))
+        settings = checked(type(self).__name__, lr, betas, eps, weight_decay)
+        super().__init__(params, settings | {"decoupled_weight_decay": self.decoupled})
         self.use_gpu = flag(type(self).__name__, "use_gpu", use_gpu)
 
     def update(self, p: Any, gradient: Any, state: dict[str, Any], group: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -66,16 +71,23 @@ class Adam(Optimizer):
             >>> state["step"], sorted(state)
             (1, ['exp_avg', 'exp_avg_sq', 'step'])
         """
-        step = state.get("step", 0) + 1
-        # Of the decays as the kernel has them, so that the weights of all gradients sum to 1.
-        beta1, beta2 = (float(np.float32(beta)) for beta in group["betas"])
+        step, decay = state.get("step", 0) + 1, group["weight_decay"]
+        # Of the decays as the kernel has them, so that the weights of all gradients sum to 1; below 1 there, too.
+        beta1, beta2 = (min(float(np.float32(beta)), 1 - 2.0**-24) for beta in group["betas"])
         zeros = np.zeros(p.shape, np.float32)
         names = ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"]
         m, v, most = (state.get(name, zeros) for name in names)
-        given = m, v, most if group.get("amsgrad") else None
-        decay = {"decoupled" if self.decoupled else "coupled": group["weight_decay"]}
-        rates = {"learning_rate": group["lr"], "epsilon": group["eps"], "beta1_t": beta1**step, "beta2_t": beta2**step}
-        new, *moments = adam_step(p, gradient, given, (beta1, beta2), **rates, **decay)
+        new, *moments = adam_step(
+            p,
+            gradient,
+            (m, v, most if group.get("amsgrad") else None),
+            (beta1, beta2),
+            learning_rate=group["lr"],
+            epsilon=group["eps"],
+            beta1_t=beta1**step,
+            beta2_t=beta2**step,
+            **{"decoupled" if group.get("decoupled_weight_decay", self.decoupled) else "coupled": decay},
+        )
         kept = {name: moment for name, moment in zip(names, moments, strict=True) if moment is not None}
         return new, {"step": step, **kept}
 
@@ -108,6 +120,7 @@ class AdamW(Adam):
     """
 
     decoupled = True
+    _fixed = {"decoupled_weight_decay": True}  # of an Adam's state
 
     def __init__(
         self,
@@ -119,15 +132,18 @@ class AdamW(Adam):
         amsgrad: bool = False,
         use_gpu: bool = True,
     ) -> None:
-        largest = {"amsgrad": flag("AdamW", "amsgrad", amsgrad)}
-        Optimizer.__init__(self, params, checked("AdamW", lr, betas, eps, weight_decay) | largest)
+        further = {"amsgrad": flag("AdamW", "amsgrad", amsgrad), "decoupled_weight_decay": True}
+        Optimizer.__init__(self, params, checked("AdamW", lr, betas, eps, weight_decay) | further)
         self.use_gpu = flag("AdamW", "use_gpu", use_gpu)
 
 
 def checked(owner: str, lr: Any, betas: Any, eps: Any, weight_decay: Any) -> dict[str, Any]:
     """The settings, checked."""
-    given = {"lr": lr, "eps": eps, "weight_decay": weight_decay}
-    found: dict[str, Any] = {name: number(owner, name, value, least=0) for name, value in given.items()}
+    found = {"lr": lr, "eps": eps, "weight_decay": weight_decay}
+    for name, value in found.items():
+        found[name] = number(owner, name, value)
+        if found[name] < 0:
+            raise InvalidArgumentError(f"{owner}: {name} is {value}, expected at least 0")
     if len(betas) != 2:
         raise InvalidArgumentError(f"{owner}: betas has {len(betas)} numbers, expected 2")
     return found | {"betas": tuple(share(owner, "one of betas", beta) for beta in betas)}

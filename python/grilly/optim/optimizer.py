@@ -7,7 +7,10 @@ import numpy as np
 
 from grilly.arrays import VulkanTensor, to_vulkan
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.functional.checks import number
+from grilly.inputs import need_type
 from grilly.nn.parameter import Parameter
+from grilly.optim.states import checked_state, copied, numbered, on_host
 
 __all__ = ["Optimizer"]
 
@@ -16,16 +19,21 @@ class Optimizer:
     """The base of optimisers: a subclass defines `update`, which changes one parameter.
 
     Args:
-        params: `nn.Parameter`s or NumPy arrays, or dicts with `"params"` and settings of their own.
+        params: `nn.Parameter`s or NumPy arrays, pairs of a name and one, or dicts with `"params"` and settings of their
+            own.
         defaults: Settings of groups that have none of their own.
 
     Attributes:
-        param_groups: Dicts with `"params"` and the settings, which schedules change.
+        param_groups: Dicts with `"params"` and the settings, which schedules change. The names, if parameters have
+            some, are `"param_names"`.
         state: The state of each parameter by its `id`.
 
+    Copies and pickles together with a model have the copied parameters, with their states.
+
     Raises:
-        InvalidArgumentError: No parameter, or one twice.
+        InvalidArgumentError: No parameter, one twice, or names for some alone.
         InvalidTypeError: Neither a parameter nor a NumPy array of floats.
+        UnsupportedError: A group with `maximize`.
 
     Source: upstream's `optim.Optimizer`, whose `zero_grad` did nothing; `torch.optim.Optimizer`.
 
@@ -39,11 +47,19 @@ class Optimizer:
 
     #: Whether a step of parameters without a device runs on the default one.
     use_gpu = True
+    #: The arrays of a state that have the shape of the parameter.
+    _alike: tuple[str, ...] = ()
+    #: The settings that are finite numbers, or tuples of them, in every step.
+    _finite: tuple[str, ...] = ()
+    #: Settings that no loaded state changes.
+    _fixed: Mapping[str, Any] = {}
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[int, dict[str, Any]] = {}
+        #: The parameters of the states, so that no other one gets the id of one that has left its group.
+        self._owners: dict[int, Any] = {}
         given = list(params)
         if not given:
             raise InvalidArgumentError(f"{type(self).__name__}: there are no parameters")
@@ -61,17 +77,28 @@ class Optimizer:
             2
         """
         owner = type(self).__name__
-        params = param_group["params"]
-        params = [params] if isinstance(params, np.ndarray) else list(params)
+        need_type(param_group, Mapping, f"{owner}: a group", "a dict")
+        if "params" not in param_group:
+            raise InvalidArgumentError(f"{owner}: a group has no params")
+        given = param_group["params"]
+        params = [given] if isinstance(given, np.ndarray) else list(given)
+        names = [pair[0] for pair in params if isinstance(pair, tuple) and len(pair) == 2]
+        if names:
+            params = [pair[1] if isinstance(pair, tuple) else pair for pair in params]
+            if len(names) < len(params):
+                raise InvalidArgumentError(f"{owner}: {len(names)} of {len(params)} parameters of a group have names")
         for p in params:
             if not isinstance(p, np.ndarray) or p.dtype.kind != "f":
                 kind = p.dtype if isinstance(p, np.ndarray) else type(p).__name__
                 raise InvalidTypeError(f"{owner}: a parameter is of type {kind}, expected nn.Parameter")
-        known = {*self.state, *map(id, params)}
-        if len(known) != len(self.state) + len(params):
+        known = {id(p) for p in [*self._params(), *params]}
+        if len(known) < len(self._params()) + len(params):
             raise InvalidArgumentError(f"{owner}: a parameter occurs twice")
-        self.param_groups.append({**self.defaults, **param_group, "params": params})
-        self.state.update({id(p): {} for p in params})
+        group = {**self.defaults, **param_group, "params": params, **({"param_names": names} if names else {})}
+        self._need_supported(group)
+        self.param_groups.append(group)
+        for p in params:
+            self._state_of(p)
 
     def zero_grad(self) -> None:
         """Clears the gradients of all parameters.
@@ -99,7 +126,8 @@ class Optimizer:
             The loss of `closure`, else None.
 
         Raises:
-            InvalidArgumentError: A gradient has another shape than its parameter; nothing is updated.
+            InvalidArgumentError: A gradient has another shape than its parameter, or a setting, such as a rate that a
+                schedule raised, is not finite; nothing is updated.
 
         Example:
             >>> from grilly import nn, optim
@@ -122,11 +150,13 @@ class Optimizer:
                     owner, shape = type(self).__name__, list(gradient.shape)
                     raise InvalidArgumentError(f"{owner}: a gradient has shape {shape}, expected {list(p.shape)}")
                 ready.append((p, gradient, group))
+            if any(group is used for *_, used in ready):
+                self._need_finite(group)
         for p, gradient, group in ready:
             here = p.operand() if isinstance(p, Parameter) else p
             if not self.use_gpu and not isinstance(here, VulkanTensor):
                 here = to_vulkan(here, "cpu")
-            held = {name: _beside(x, here) for name, x in self.state[id(p)].items()}
+            held = {name: _beside(x, here) for name, x in self._state_of(p).items()}
             new, state = self.update(here, _beside(gradient, here), held, group)
             if isinstance(p, Parameter):
                 p.assign(new)
@@ -169,20 +199,22 @@ class Optimizer:
             >>> optim.SGD([nn.Parameter([1.0])], lr=0.5).state_dict()["param_groups"][0]["params"]
             [0]
         """
-        numbers = {id(p): number for number, p in enumerate(self._params())}
-        state = {
-            numbers[key]: {name: x if name == "step" else np.array(x) for name, x in held.items() if x is not None}
-            for key, held in self.state.items()
-            if held
-        }
-        groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups]
-        return {"state": state, "param_groups": groups}
+        groups, params = [], 0
+        for group in self.param_groups:
+            numbers = list(range(params, params := params + len(group["params"])))
+            groups.append(copied(group) | {"params": numbers})
+        states = dict(enumerate(on_host(self._state_of(p)) for p in self._params()))
+        return {"state": {place: state for place, state in states.items() if state}, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes over states and settings of an optimiser of as many parameters in the same groups.
 
+        A setting that the loaded groups lack has its default, as in torch: the `initial_lr` that schedules left goes.
+
         Raises:
             InvalidArgumentError: Other groups, or a state of another shape; nothing is taken over then.
+            InvalidTypeError: No dict.
+            UnsupportedError: A group with `maximize`.
 
         Example:
             >>> from grilly import nn, optim
@@ -192,28 +224,47 @@ class Optimizer:
             0.5
         """
         owner = type(self).__name__
-        groups, states = state_dict["param_groups"], {int(key): held for key, held in state_dict["state"].items()}
-        unknown = set(states) - {number for group in groups for number in group["params"]}
-        if unknown:
-            raise InvalidArgumentError(f"{owner}: the states of {sorted(unknown)} belong to no parameter")
+        groups, states = numbered(owner, state_dict)
         sizes = [[len(group["params"]) for group in held] for held in (groups, self.param_groups)]
         if sizes[0] != sizes[1]:
             raise InvalidArgumentError(f"{owner}: the groups have {sizes[0]} parameters, expected {sizes[1]}")
-        params = self._params()
         order = [number for group in groups for number in group["params"]]
-        loaded: dict[int, dict[str, Any]] = {id(p): {} for p in params}
-        for number, p in zip(order, params, strict=True):
-            for name, x in states.get(number, {}).items():
-                if name != "step" and np.shape(x) != p.shape:
-                    shape = list(np.shape(x))
-                    raise InvalidArgumentError(f"{owner}: {name} has shape {shape}, expected {list(p.shape)}")
-                loaded[id(p)][name] = int(x) if name == "step" else np.array(x)
-        self.state = loaded
+        loaded: dict[int, dict[str, Any]] = {}
+        for place, p in zip(order, self._params(), strict=True):
+            loaded[id(p)] = checked_state(owner, states.get(place, {}), p.shape, self._alike)
+        for group in groups:
+            self._need_supported(group)
+        self.state, self._owners = loaded, {id(p): p for p in self._params()}
         for own, other in zip(self.param_groups, groups, strict=True):
-            own.update({name: value for name, value in other.items() if name != "params"})
+            kept = {name: own[name] for name in ("param_names", "params") if name in own}
+            own.clear()
+            own.update(self.defaults | kept | copied(other) | {"params": kept["params"], **self._fixed})
+
+    def __getstate__(self) -> dict[str, Any]:
+        states = [on_host(self._state_of(p)) for p in self._params()]
+        return {name: value for name, value in vars(self).items() if name != "_owners"} | {"state": states}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _owners={id(p): p for group in state["param_groups"] for p in group["params"]})
+        self.state = {id(p): held for p, held in zip(self._params(), state["state"], strict=True)}
 
     def _params(self) -> list[Any]:
         return [p for group in self.param_groups for p in group["params"]]
+
+    def _state_of(self, p: Any) -> dict[str, Any]:
+        """The state of a parameter, also of one that was put into a group by hand."""
+        if self._owners.setdefault(id(p), p) is not p:
+            self._owners[id(p)], self.state[id(p)] = p, {}
+        return self.state.setdefault(id(p), {})
+
+    def _need_supported(self, group: Mapping[str, Any]) -> None:
+        if group.get("maximize"):
+            raise UnsupportedError(f"{type(self).__name__}: a group has maximize; give it gradients of the other sign")
+
+    def _need_finite(self, group: Mapping[str, Any]) -> None:
+        for name in self._finite:
+            for value in group[name] if isinstance(group[name], tuple | list) else [group[name]]:
+                number(type(self).__name__, name, value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(lr={self.defaults.get('lr')})"

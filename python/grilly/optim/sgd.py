@@ -42,6 +42,9 @@ class SGD(Optimizer):
         [0.375]
     """
 
+    _alike = ("momentum_buffer",)
+    _finite = ("lr", "momentum", "weight_decay", "dampening")
+
     def __init__(
         self,
         params: Iterable[Any],
@@ -73,4 +76,5 @@ class SGD(Optimizer):
         names = ("momentum", "dampening", "weight_decay", "nesterov")
         settings = {name: group[name] for name in names}
         new, buffer = sgd_update(p, gradient, state.get("momentum_buffer"), group["lr"], **settings)
-        return new, {} if buffer is None else {"momentum_buffer": buffer}
+        # Without momentum, which may come back, an older buffer stays.
+        return new, state if buffer is None else {"momentum_buffer": buffer}
