@@ -161,7 +161,7 @@ def test_bad_arguments_are_named():
         (
             lambda: optim.OneCycleLR(optim.SGD([p]), [1.0, 2.0], 5),
             InvalidArgumentError,
-            "max_lr has 2 rates, expected 1",
+            "max_lr has 2 numbers, expected 1",
         ),
         (lambda: optim.ReduceLROnPlateau(optim.SGD([p]), factor=1.0), InvalidArgumentError, "factor is 1.0"),
     ]:
@@ -194,7 +194,7 @@ def test_schedules_have_their_formulas():
     parts = [optim.LinearLR(warm, 0.25, 1.0, 3), optim.CosineAnnealingLR(warm, 4)]
     halves = [(1 + math.cos(math.pi * t / 4)) / 2 for t in range(4)]
     assert rates(optim.SequentialLR(warm, parts, [3]), 6) == pytest.approx([0.25, 0.5, 0.75, *halves])
-    with pytest.raises(InvalidArgumentError, match=r"milestones is \[3, 2\], expected 1 rising steps from 1"):
+    with pytest.raises(InvalidArgumentError, match=r"milestones is \[3, 2\], expected 1 steps that do not fall"):
         optim.SequentialLR(warm, parts, [3, 2])
     cosine = [0.1 + 0.9 * (1 + math.cos(math.pi * t / 4)) / 2 for t in range(7)]
     assert rates(optim.CosineAnnealingLR(sgd(), 4, 0.1), 6) == pytest.approx(cosine)
@@ -228,6 +228,8 @@ def test_schedules_are_resumed():
     first, second = (optim.CosineAnnealingLR(sgd(), 10) for _ in range(2))
     rates(first, 4)
     second.load_state_dict(first.state_dict())
+    assert second.optimizer.param_groups[0]["lr"] == 1.0  # the rate is in the optimiser's state
+    second.optimizer.load_state_dict(first.optimizer.state_dict())
     assert rates(first, 3)[1:] == rates(second, 3)[1:]
 
 

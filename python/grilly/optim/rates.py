@@ -1,13 +1,17 @@
 """Learning rates along one cycle of the whole training, and rates that a measure reduces."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.checks import fraction, number, one_of, whole
+from grilly.functional.checks import flag, fraction, number, one_of, whole
 from grilly.inputs import need_type
 from grilly.optim.optimizer import Optimizer
-from grilly.optim.schedules import LRScheduler, Schedule
+from grilly.optim.schedule import LRScheduler
+from grilly.optim.states import copied
 
 __all__ = ["OneCycleLR", "ReduceLROnPlateau"]
 
@@ -69,65 +73,76 @@ class OneCycleLR(LRScheduler):
         self.total_steps = math.prod(whole(owner, name, value) for name, value in given)
         self.pct_start = fraction(owner, "pct_start", pct_start)
         self.anneal_strategy = one_of(owner, "anneal_strategy", anneal_strategy, ("cos", "linear"))
-        self.max_lrs = [number(owner, "max_lr", rate) for rate in of_groups(owner, "max_lr", max_lr, optimizer)]
-        self.div_factor, self.final_div_factor = div_factor, final_div_factor
-        self.momentums = (base_momentum, max_momentum) if cycle_momentum else None
-        if cycle_momentum and not any(name in optimizer.param_groups[0] for name in ("momentum", "betas")):
+        need_type(optimizer, Optimizer, f"{owner}: optimizer", "an optimiser")
+        self.cycle_momentum = flag(owner, "cycle_momentum", cycle_momentum)
+        self.use_beta1 = "betas" in optimizer.param_groups[0]
+        if self.cycle_momentum and not (self.use_beta1 or "momentum" in optimizer.param_groups[0]):
             raise InvalidArgumentError(f"{owner}: the optimiser has no momentum; set cycle_momentum=False")
+        names = ("max_lr", "max_momentum", "base_momentum")
+        values = zip(names, (max_lr, max_momentum, base_momentum), strict=True)
+        ends = [each_group(owner, name, value, optimizer) for name, value in values]
+        if last_epoch == -1:
+            for group, rate, most, least in zip(optimizer.param_groups, *ends, strict=True):
+                first = rate / div_factor
+                group.update(initial_lr=first, max_lr=rate, min_lr=first / final_div_factor)
+                if self.cycle_momentum:
+                    group.update(max_momentum=most, base_momentum=least)
         super().__init__(optimizer, last_epoch)
 
-    def step(self, epoch: int | None = None) -> None:
-        """Goes on to the next step, or to step `epoch`, and sets rates and momentum.
+    def get_lr(self) -> list[float]:
+        """The rates of step `last_epoch`; sets the momentum, too.
 
         Raises:
-            InvalidArgumentError: After the last step.
+            InvalidArgumentError: After the last step, or for a group that was added after the schedule was made.
 
         Example:
             >>> from grilly import nn, optim
             >>> optimizer = optim.SGD([nn.Parameter([1.0])], momentum=0.9)
-            >>> schedule = optim.OneCycleLR(optimizer, 1.0, total_steps=10)
-            >>> round(optimizer.param_groups[0]["momentum"], 4)
-            0.95
-        """
-        super().step(epoch)
-        if self.momentums is None:
-            return
-        least, most = self.momentums
-        for group in self.optimizer.param_groups:
-            momentum = self._along(most, least, most)
-            if "betas" in group:
-                group["betas"] = (momentum, *group["betas"][1:])
-            else:
-                group["momentum"] = momentum
-
-    def get_lr(self) -> list[float]:
-        """The rates of step `last_epoch`.
-
-        Example:
-            >>> from grilly import nn, optim
-            >>> schedule = optim.OneCycleLR(optim.Adam([nn.Parameter([1.0])]), 0.5, total_steps=10)
-            >>> [round(rate, 6) for rate in schedule.get_lr()]
-            [0.02]
+            >>> schedule = optim.OneCycleLR(optimizer, 0.5, total_steps=10)
+            >>> [round(rate, 6) for rate in schedule.get_lr()], optimizer.param_groups[0]["momentum"]
+            ([0.02], 0.95)
         """
         if self.last_epoch > self.total_steps:
             raise InvalidArgumentError(f"OneCycleLR: step {self.last_epoch} is after the last, {self.total_steps}")
-        first = [rate / self.div_factor for rate in self.max_lrs]
-        ends = zip(first, self.max_lrs, strict=True)
-        return [self._along(start, rate, start / self.final_div_factor) for start, rate in ends]
+        groups = self.optimizer.param_groups
+        names = ["initial_lr", "max_lr", "min_lr", *(["max_momentum", "base_momentum"] if self.cycle_momentum else [])]
+        for place, group in enumerate(groups):
+            if absent := [name for name in names if name not in group]:
+                raise InvalidArgumentError(f"OneCycleLR: group {place} has no {', '.join(absent)}; make a new schedule")
+        for group in groups if self.cycle_momentum else []:
+            momentum = self._along(*(group[name] for name in ("max_momentum", "base_momentum", "max_momentum")))
+            group.update({"betas": (momentum, *group["betas"][1:])} if self.use_beta1 else {"momentum": momentum})
+        return [self._along(group["initial_lr"], group["max_lr"], group["min_lr"]) for group in groups]
 
     def _along(self, start: float, middle: float, end: float) -> float:
         """From `start` over `middle` to `end`, at the current step."""
         top, step, last = self.pct_start * self.total_steps - 1, self.last_epoch, self.total_steps - 1
-        if step <= top:
-            a, b, share = start, middle, step / max(top, 1e-30)
+        if step <= top or top == last:
+            a, b, share = start, middle, step / (top or 1.0)
         else:
-            a, b, share = middle, end, min((step - top) / max(last - top, 1e-30), 1.0)
+            a, b, share = middle, end, (step - top) / (last - top)
         if self.anneal_strategy == "linear":
-            return a + (b - a) * share
-        return b + (a - b) * (1 + math.cos(math.pi * share)) / 2
+            return (b - a) * share + a
+        return b + (a - b) / 2.0 * (math.cos(math.pi * share) + 1)
 
 
-class ReduceLROnPlateau(Schedule):
+def each_group(owner: str, name: str, value: Any, optimizer: Optimizer) -> list[float]:
+    """A number for each group, from one for all or a list of them.
+
+    Example:
+        >>> from grilly import nn, optim
+        >>> from grilly.optim.rates import each_group
+        >>> each_group("OneCycleLR", "max_lr", 0.5, optim.SGD([nn.Parameter([1.0])]))
+        [0.5]
+    """
+    groups = len(optimizer.param_groups)
+    found = list(value) if isinstance(value, list | tuple) else [value] * groups
+    if len(found) != groups:
+        raise InvalidArgumentError(f"{owner}: {name} has {len(found)} numbers, expected {groups}")
+    return [number(owner, name, each) for each in found]
+
+
+class ReduceLROnPlateau:
     """Multiplies the rates by `factor` when a measure has not become better for more than `patience` steps.
 
     Args:
@@ -173,8 +188,10 @@ class ReduceLROnPlateau(Schedule):
         need_type(optimizer, Optimizer, f"{owner}: optimizer", "an optimiser")
         if not factor < 1:
             raise InvalidArgumentError(f"{owner}: factor is {factor}, expected below 1")
-        self.min_lrs = of_groups(owner, "min_lr", min_lr, optimizer)
         self.optimizer, self.factor, self.eps = optimizer, factor, eps
+        self.min_lrs = each_group(owner, "min_lr", min_lr, optimizer)
+        #: That of groups that are added later.
+        self.default_min_lr = None if isinstance(min_lr, list | tuple) else min_lr
         self.mode = one_of(owner, "mode", mode, ("min", "max"))
         self.threshold_mode = one_of(owner, "threshold_mode", threshold_mode, ("rel", "abs"))
         self.patience = whole(owner, "patience", patience, least=0)
@@ -182,6 +199,7 @@ class ReduceLROnPlateau(Schedule):
         self.threshold = threshold
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
+        self._last_lr = [group["lr"] for group in optimizer.param_groups]
 
     @property
     def in_cooldown(self) -> bool:
@@ -208,6 +226,9 @@ class ReduceLROnPlateau(Schedule):
             metrics: The measure, such as the loss of the part held out.
             epoch: The number of the step; default one more than before.
 
+        Raises:
+            InvalidArgumentError: There are more groups than least rates, of which a list was given.
+
         Example:
             >>> from grilly import nn, optim
             >>> optimizer = optim.SGD([nn.Parameter([1.0])], lr=1.0)
@@ -226,17 +247,51 @@ class ReduceLROnPlateau(Schedule):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-                rate = max(group["lr"] * self.factor, least)
-                if group["lr"] - rate > self.eps:
-                    group["lr"] = rate
+            self._reduce()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
+    def _reduce(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                held = f"min_lrs has {len(self.min_lrs)} rates, and the optimiser has {len(groups)} groups"
+                raise InvalidArgumentError(f"ReduceLROnPlateau: {held}; set min_lrs")
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, least in zip(groups, self.min_lrs, strict=True):
+            rate = max(group["lr"] * self.factor, least)
+            if group["lr"] - rate > self.eps:
+                group["lr"] = rate
 
-def of_groups(owner: str, name: str, given: Any, optimizer: Optimizer) -> list[Any]:
-    """A rate for each group of parameters: those given, or the one that is given."""
-    groups = len(optimizer.param_groups)
-    rates = list(given) if isinstance(given, list | tuple) else [given] * groups
-    if len(rates) != groups:
-        raise InvalidArgumentError(f"{owner}: {name} has {len(rates)} rates, expected {groups}")
-    return rates
+    def get_last_lr(self) -> list[float]:
+        """The rates of the groups after the last step of this schedule.
+
+        Example:
+            >>> from grilly import nn, optim
+            >>> optim.ReduceLROnPlateau(optim.SGD([nn.Parameter([1.0])], lr=0.5)).get_last_lr()
+            [0.5]
+        """
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimiser; lists are copies.
+
+        Example:
+            >>> from grilly import nn, optim
+            >>> optim.ReduceLROnPlateau(optim.SGD([nn.Parameter([1.0])])).state_dict()["patience"]
+            10
+        """
+        return copied({name: value for name, value in vars(self).items() if name != "optimizer"})
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes over the state of another.
+
+        Example:
+            >>> from grilly import nn, optim
+            >>> a, b = (optim.ReduceLROnPlateau(optim.SGD([nn.Parameter([1.0])])) for _ in range(2))
+            >>> a.step(1.0)
+            >>> b.load_state_dict(a.state_dict())
+            >>> b.best
+            1.0
+        """
+        vars(self).update(copied(state_dict))
