@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,13 +13,17 @@ import numpy.typing as npt
 from grilly.arrays import VulkanTensor, to_vulkan
 from grilly.closed import closed
 from grilly.errors import UnusableError
+from grilly.nn.tracked import Tracked, plain
 from grilly.operands import as_floats
 
 __all__ = ["Parameter"]
 
+#: At most so many numbers of a parameter are compared with those of its copy.
+SAMPLED = 64
+
 
 @closed("grad", "requires_grad")
-class Parameter(np.ndarray[Any, np.dtype[Any]]):
+class Parameter(Tracked):
     """A trainable NumPy array.
 
     Args:
@@ -29,8 +34,12 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         grad: The gradient in the same shape, or None.
         requires_grad: As given; may be changed.
 
-    A module on a device keeps a copy of its parameters there. Writing through the parameter (`p[...] = x`, `p += x`, a
-    ufunc's `out=p`) updates it at the next call; after writing through a view of it, call `p.touch()`.
+    A module on a device keeps a copy of its parameters there. It is renewed at the next call after each function or
+    method of NumPy that gets the parameter, or a view of it (`p[0]`, `p.T`), as its destination: `p[...] = x`,
+    `p += x`, `numpy.add.at(p, ...)`, `p[0].sort()`. Call `p.touch()` after writes of which NumPy tells nobody: into an
+    array of NumPy's own class over the same memory (`numpy.asarray(p)[0] = x`, `p.view(numpy.ndarray)`), by the buffer
+    protocol (`memoryview`, `readinto`), by `numpy.nditer`, and into `out=p` of random generators or of methods of other
+    arrays. These are noticed only if they change one of at most 64 numbers, evenly spaced.
 
     While a recorded program holds its numbers, the array is read-only and full of NaN: see `grilly.program.Program`.
 
@@ -49,6 +58,10 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
     requires_grad: bool
     _device: str | None
     _copy: VulkanTensor | None
+    #: Of the array when the copy was made: its shape, some of its numbers as a view, and these as they were.
+    _shape: tuple[int, ...]
+    _some: npt.NDArray[Any]
+    _seen: bytes
     #: Reads the numbers that a program holds, and its device.
     _held: Callable[[], VulkanTensor] | None
     _holder: str
@@ -62,26 +75,19 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         return made
 
     def __array_finalize__(self, source: Any) -> None:
+        super().__array_finalize__(source)
         # At once, since every view of an array passes here.
         vars(self).update(grad=None, requires_grad=True, _device=None, _copy=None, _held=None, _shown=False)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
-        plain = [x.view(np.ndarray) if isinstance(x, Parameter) else x for x in inputs]
-        if out is not None:
-            options["out"] = tuple(x.view(np.ndarray) if isinstance(x, Parameter) else x for x in out)
-            for parameter in (x for x in out if isinstance(x, Parameter)):
-                parameter._check_writable()
-                parameter.touch()
-        found = getattr(ufunc, method)(*plain, **options)
-        return out[0] if out is not None and len(out) == 1 and isinstance(out[0], Parameter) else found
+    def _origin(self) -> weakref.ref[Any]:
+        return self._root or weakref.ref(self)
 
-    def __setitem__(self, place: Any, value: Any) -> None:
+    def _may_write(self) -> None:
         self._check_writable()
-        super().__setitem__(place, value)
-        self.touch()
 
-    def __getitem__(self, place: Any) -> Any:
-        return self.view(np.ndarray)[place]
+    def _wrote(self) -> None:
+        self.touch()
+        super()._wrote()
 
     def __reduce__(self) -> Any:
         return restored, (self.numpy(), self.requires_grad, self._device)
@@ -92,7 +98,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         return made
 
     def touch(self) -> None:
-        """Marks the numbers as changed, so that a copy on a device is updated.
+        """Marks the numbers as changed, so that a copy on a device is updated; for writes of which NumPy tells nobody.
 
         Example:
             >>> from grilly import nn
@@ -100,20 +106,6 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
             >>> p.touch()
         """
         self._copy = None
-
-    def fill(self, value: Any) -> None:
-        """Sets every element.
-
-        Example:
-            >>> from grilly import nn
-            >>> p = nn.Parameter([1.0])
-            >>> p.fill(2)
-            >>> p.tolist()
-            [2.0]
-        """
-        self._check_writable()
-        super().fill(value)
-        self.touch()
 
     def assign(self, values: Any) -> None:
         """Sets all numbers; a tensor on the parameter's device becomes its copy there.
@@ -130,7 +122,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         """
         self[...] = np.asarray(values)
         if isinstance(values, VulkanTensor) and self._device is not None:
-            self._copy = to_vulkan(values, self._device)
+            self._keep(to_vulkan(values, self._device))
 
     def zero_grad(self) -> None:
         """Clears the gradient.
@@ -189,10 +181,16 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
         if self._held is not None:
             return self.numpy() if isinstance(beside, np.ndarray) else self._held()
         if self._device is None or isinstance(beside, np.ndarray):
-            return self.view(np.ndarray)
-        if self._copy is None:
-            self._copy = to_vulkan(self.view(np.ndarray), self._device)
+            return plain(self)
+        if self._copy is None or self._shape != self.shape or self._some.tobytes() != self._seen:
+            self._keep(to_vulkan(plain(self), self._device))
         return self._copy
+
+    def _keep(self, copy: VulkanTensor) -> None:
+        """Takes a copy on the device, with some of the numbers by which writes of which nobody tells are noticed."""
+        numbers = plain(self).reshape(-1)  # a copy where the array is not contiguous
+        self._copy, self._shape, self._some = copy, self.shape, numbers[:: self.size // SAMPLED + 1]
+        self._seen = self._some.tobytes()
 
     @property
     def lent(self) -> bool:
@@ -273,7 +271,7 @@ class Parameter(np.ndarray[Any, np.dtype[Any]]):
     def _write(self, values: Any) -> None:
         """Writes into the read-only array."""
         self.flags.writeable = True
-        self.view(np.ndarray)[...] = values
+        plain(self)[...] = values
         self.flags.writeable = False
         self._written, self._shown = self._hash(), False
 
