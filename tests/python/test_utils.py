@@ -88,21 +88,26 @@ def test_a_state_that_does_not_fit_changes_nothing(tmp_path):
     assert fresh.param_groups[0]["lr"] == 0.01
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
 def test_a_full_disk_leaves_what_was_there(tmp_path):
+    resource = pytest.importorskip("resource")
     model, _ = trained()
     path = tmp_path / "a.npz"
     utils.save_checkpoint(model, epoch=1, filepath=path)
-    os.symlink("/dev/full", tmp_path / "a.npz.unfinished")
-    with pytest.raises(CheckpointError, match=r"a.npz: cannot be written: .*No space left"):
-        utils.save_checkpoint(model, epoch=2, filepath=path)
-    assert utils.load_checkpoint(path)["epoch"] == 1 and os.listdir(tmp_path) == ["a.npz"]
-    with pytest.raises(CheckpointError, match="cannot be written"):
-        utils.save_checkpoint(model, filepath=tmp_path / "none" / "a.npz")
-    with pytest.raises(InvalidTypeError, match="metadata.key is of type object"):
-        utils.save_checkpoint(model, filepath=path, metadata={"key": object()})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for size in (0, 100, 1500):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            with pytest.raises(CheckpointError, match=r"a.npz: cannot be written: .*File too large.* before is intact"):
+                utils.save_checkpoint(model, epoch=2, filepath=path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert utils.load_checkpoint(path)["epoch"] == 1 and os.listdir(tmp_path) == ["a.npz"]
+    for unwritable in (tmp_path / "none" / "a.npz", tmp_path, tmp_path / "a\0b"):
+        with pytest.raises(CheckpointError, match="cannot be written"):
+            utils.save_checkpoint(model, filepath=unwritable)
     with pytest.raises(InvalidArgumentError, match="both model and model_state"):
         utils.save_checkpoint(model, model.state_dict(), filepath=path)
+    assert os.listdir(tmp_path) == ["a.npz"]
 
 
 @pytest.mark.parametrize(

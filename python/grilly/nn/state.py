@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +44,18 @@ def load(module: Module, state: Mapping[str, Any], strict: bool) -> None:
     """
     owner = type(module).__name__
     need_type(state, Mapping, f"{owner}: the state", "a dict")
-    given = dict(flattened(state))
+    pairs = list(flattened(state))
+    given = dict(pairs)
     held: dict[str, Any] = {}
+    twice = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
     for prefix, inner in module.named_modules():
         for name, values in [*inner._parameters.items(), *inner._buffers.items()]:
-            held[f"{prefix}.{name}" if prefix else name] = values
-    faults = [f"{name} is missing" for name in held if name not in given] if strict else []
+            full = f"{prefix}.{name}" if prefix else name
+            twice += [full] if full in held else []
+            held[full] = values
+    # Of a name with a dot in it, such as "a.b" beside b of a.
+    faults = [f"{name} stands for two values" for name in dict.fromkeys(twice)]
+    faults += [f"{name} is missing" for name in held if name not in given] if strict else []
     faults += [f"{name} is unknown" for name in given if name not in held] if strict else []
     ready = []
     for name, target in held.items():

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
+import secrets
+import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from grilly.errors import CheckpointError, InvalidArgumentError, InvalidTypeError
+from grilly.trees import plain, restored
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
-#: Name of the part that has everything but the arrays, and version of the file.
-RECORD, FORMAT = "record", 1
-#: Begins the name of an array in the record.
-ARRAY = "array:"
+#: Name of the part that has everything but the arrays, of the part with its SHA-256, and version of the file. Files of
+#: version 1 have no sums.
+RECORD, SUM, FORMAT = "record", "sha256", 2
 
 
 def save_checkpoint(
@@ -42,11 +46,14 @@ def save_checkpoint(
         epoch: A number to keep; default 0.
         loss: Another; default none.
         filepath: Default `checkpoint.npz` in the current folder.
-        metadata: Numbers, texts, lists and dicts to keep; default none.
+        metadata: Numbers, texts, lists, tuples and dicts to keep; default none.
+
+    Keys of dicts are texts, whole numbers, numbers, True, False or None, and come back as such. Several writers of one
+    path leave the whole file of one of them. A process that is killed may leave a file `*.unfinished` beside it.
 
     Raises:
-        InvalidArgumentError: Both an object and its state.
-        InvalidTypeError: Something that is neither an array nor such a value.
+        InvalidArgumentError: Both an object and its state; values in themselves, or nested too deeply.
+        InvalidTypeError: Something that is neither an array nor such a value, or another key.
         CheckpointError: The file cannot be written, for example because the disk is full; one of this name stays.
 
     Source: upstream's `utils.save_checkpoint`, which wrote three files, one of them executable (pickle).
@@ -58,25 +65,24 @@ def save_checkpoint(
         >>> utils.load_checkpoint(runs / "one.npz", nn.Linear(2, 3))["epoch"]
         7
     """
-    record: dict[str, Any] = {"format": FORMAT, "epoch": epoch, "loss": None if loss is None else float(loss)}
-    arrays: dict[str, Any] = {}
+    arrays: list[Any] = []
+    record: dict[str, Any] = {"format": FORMAT, "epoch": plain(epoch, "epoch", arrays)}
+    record["loss"] = None if loss is None else as_number(loss)
     for name, owner, state in (("model", model, model_state), ("optimizer", optimizer, optimizer_state)):
         if owner is not None and state is not None:
             raise InvalidArgumentError(f"save_checkpoint: both {name} and {name}_state are given")
         held = state if owner is None else owner.state_dict()
-        record[f"{name}_state"] = None if held is None else _plain(held, f"{name}_state", arrays)
-    record["metadata"] = _plain(dict(metadata or {}), "metadata", arrays)
-    arrays[RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
+        record[f"{name}_state"] = None if held is None else plain(held, f"{name}_state", arrays)
+    record["metadata"] = plain(dict(metadata or {}), "metadata", arrays)
+    record["sums"] = [digest(array) for array in arrays]
+    text = np.frombuffer(json.dumps(record).encode(), np.uint8)
+    parts: dict[str, Any] = {str(place): array for place, array in enumerate(arrays)}
+    parts |= {RECORD: text, SUM: np.frombuffer(digest(text).encode(), np.uint8)}
     path = Path(filepath)
-    unfinished = path.with_name(path.name + ".unfinished")
     try:
-        with open(unfinished, "wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        with replacing(path) as file:
+            np.savez(file, **parts)
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be written: {error}; what was there before is intact") from None
 
 
@@ -95,7 +101,7 @@ def load_checkpoint(
         A dict with `epoch`, `loss`, `metadata`, `model_state` and `optimizer_state`, None for what was not saved.
 
     Raises:
-        CheckpointError: The file is missing, damaged or of another kind, or lacks a state that is asked for.
+        CheckpointError: The file is missing, damaged in any way or of another kind, or lacks a state that is asked for.
         InvalidArgumentError: A state that does not fit; nothing is written then.
 
     Source: upstream's `utils.load_checkpoint`, which executes what a file holds; this one executes nothing.
@@ -111,16 +117,11 @@ def load_checkpoint(
     """
     path = Path(filepath)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        record = json.loads(arrays[RECORD].tobytes())
-        if record.pop("format") != FORMAT:
-            raise ValueError("it is of another version")
-        found: dict[str, Any] = {name: _restored(value, arrays) for name, value in record.items()}
+        found = read(path)
         states = found["model_state"], found["optimizer_state"]
-    except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except Exception as error:  # whatever zipfile, NumPy and json raise for bytes that they were not made for
         problem = "cannot be read" if isinstance(error, OSError) else "is no checkpoint of save_checkpoint, or damaged"
-        raise CheckpointError(f"{path}: {problem}: {error}") from None
+        raise CheckpointError(f"{path}: {problem}: {error or type(error).__name__}") from None
     owners = {"model": model, "optimizer": optimizer}
     for (name, owner), state in zip(owners.items(), states, strict=True):
         if owner is not None and state is None:
@@ -131,7 +132,7 @@ def load_checkpoint(
         optimizer.load_state_dict(states[1])
         try:
             model.load_state_dict(states[0], strict=strict)
-        except InvalidArgumentError:
+        except Exception:
             optimizer.load_state_dict(before)
             raise
     elif model is not None:
@@ -141,35 +142,76 @@ def load_checkpoint(
     return found
 
 
-def _plain(value: Any, name: str, arrays: dict[str, Any]) -> Any:
-    """A value for JSON, with the arrays in it put into `arrays` and named in their place."""
-    if isinstance(value, Mapping):
-        keys = {key: ("i" if isinstance(key, int) else "s") + str(key) for key in value}
-        return {"dict": {keys[key]: _plain(item, f"{name}.{key}", arrays) for key, item in value.items()}}
-    if isinstance(value, list | tuple):
-        items = [_plain(item, f"{name}.{place}", arrays) for place, item in enumerate(value)]
-        return {"tuple" if isinstance(value, tuple) else "list": items}
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-        return value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if not hasattr(value, "__array__") or (held := np.asarray(value)).dtype.kind not in "biuf":
+def read(path: Path) -> dict[str, Any]:
+    """What a file holds, all of it compared with its sums; raises any error for another file."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError("it is not a regular file")
+    with zipfile.ZipFile(path) as file:
+        names = set(file.namelist())
+        text = part(file, RECORD)
+        record = json.loads(text.tobytes())
+        version, sums = record.pop("format"), record.pop("sums", None)
+        if version not in (1, FORMAT) or (version == 1) != (sums is None) or (version == 1) == (f"{SUM}.npy" in names):
+            raise ValueError("it is of another version")
+        if version == 1:
+            arrays: Callable[[Any], Any] = {name: part(file, name.removesuffix(".npy")) for name in names}.__getitem__
+            return {name: restored(value, lambda key: arrays(f"{key}.npy")) for name, value in record.items()}
+        if digest(text) != part(file, SUM).tobytes().decode():
+            raise ValueError("its record has not its SHA-256")
+        held = [part(file, str(place)) for place in range(len(sums))]
+    for place, (array, sum_of) in enumerate(zip(held, sums, strict=True)):
+        if digest(array) != sum_of:
+            raise ValueError(f"array {place} has not its SHA-256")
+    return {name: restored(value, held.__getitem__) for name, value in record.items()}
+
+
+def part(file: zipfile.ZipFile, name: str) -> Any:
+    """An array of the file. NumPy reads what the array's head says; the rest of the part must be nothing."""
+    found = file.getinfo(f"{name}.npy")
+    if found.compress_type != zipfile.ZIP_STORED or found.file_size != found.compress_size:
+        raise ValueError(f"{name} is compressed")
+    with file.open(found) as stream:
+        head = np.lib.format.read_magic(stream)
+        read_head = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[head]
+        shape, _, dtype = read_head(stream)
+        size = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        if dtype.hasobject or size > found.file_size:  # nothing is allocated that the file has not
+            raise ValueError(f"{name} has not the size that it states")
+    with file.open(found) as stream:
+        array = np.lib.format.read_array(stream, allow_pickle=False)
+        # At the end of the part its checksum is compared.
+        if stream.read(1):
+            raise ValueError(f"{name} has bytes after its numbers")
+    return array
+
+
+def digest(array: Any) -> str:
+    """The SHA-256 of an array's type, shape and numbers."""
+    found = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
+    found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
+
+
+def as_number(value: Any) -> float:
+    """The loss as a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
         kind = type(value).__name__
-        raise InvalidTypeError(
-            f"save_checkpoint: {name} is of type {kind}, expected arrays, numbers, texts, lists, dicts"
-        )
-    arrays[name] = held
-    return {"array": name}
+        raise InvalidTypeError(f"save_checkpoint: loss is of type {kind}, expected a number") from None
 
 
-def _restored(value: Any, arrays: Mapping[str, Any]) -> Any:
-    """What `_plain` was made from."""
-    if not isinstance(value, dict):
-        return value
-    ((kind, held),) = value.items()
-    if kind == "dict":
-        return {int(key[1:]) if key[0] == "i" else key[1:]: _restored(item, arrays) for key, item in held.items()}
-    if kind == "array":
-        return arrays[held]
-    items = [_restored(item, arrays) for item in held]
-    return tuple(items) if kind == "tuple" else items
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A new file, of a name that no other writer has, which gets its name at the end or is removed."""
+    unfinished = path.with_name(f"{secrets.token_hex(8)}.unfinished")
+    try:
+        with open(unfinished, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError, ValueError):
+            unfinished.unlink(missing_ok=True)
+        raise
