@@ -1,6 +1,7 @@
 """Arguments of training as the library takes them; texts and tokens of a model, and text that it generates."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.inputs import need_type
 
-__all__ = ["TextModel", "as_bytes", "as_integers", "as_plain", "as_windows"]
+__all__ = ["TextModel", "as_bytes", "as_integers", "as_json", "as_plain", "as_windows"]
 
 
 def as_bytes(text: Any) -> bytes:
@@ -71,6 +72,37 @@ def as_plain(value: Any) -> Any:
     raise InvalidTypeError(f"a setting is of type {type(value).__name__}, expected numbers, None and plain containers")
 
 
+def as_json(owner: str, settings: Mapping[str, Any]) -> str:
+    """Settings as JSON, which has neither NaN nor infinity: the setting that has one is named.
+
+    Raises:
+        InvalidArgumentError: A number that is not finite, or a container in itself.
+        InvalidTypeError: A value of another type.
+
+    Example:
+        >>> from grilly.train.text import as_json
+        >>> as_json("Trainer", {"betas": [0.9, float("inf")]})
+        Traceback (most recent call last):
+        grilly.errors.InvalidArgumentError: Trainer: betas[1] is inf, expected a finite number
+    """
+    for name, value in settings.items():
+        _need_finite(f"{owner}: {name}", value, levels=8)
+    return json.dumps(settings, default=as_plain)
+
+
+def _need_finite(name: str, value: Any, levels: int) -> None:
+    if levels == 0:
+        raise InvalidArgumentError(f"{name} is nested too deeply, or in itself")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            _need_finite(f"{name}[{key!r}]", item, levels - 1)
+    elif isinstance(value, list | tuple):
+        for place, item in enumerate(value):
+            _need_finite(f"{name}[{place}]", item, levels - 1)
+    elif isinstance(value, float | np.floating) and not np.isfinite(value):
+        raise InvalidArgumentError(f"{name} is {float(value)}, expected a finite number")
+
+
 @closed()
 class TextModel:
     """What a model does with texts: it encodes, decodes and continues them.
@@ -120,7 +152,7 @@ class TextModel:
         is_text = isinstance(prompt, bytes | bytearray | str)
         tokens = self.encode(prompt) if is_text else as_integers(prompt, "prompt", 1).tolist()
         sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-        found = self._core.generate(tokens, count, json.dumps(sampling, default=as_plain))
+        found = self._core.generate(tokens, count, as_json("generate", sampling))
         return self.decode(found) if is_text else found
 
     def encode(self, text: bytes | str) -> list[int]:

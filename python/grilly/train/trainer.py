@@ -15,7 +15,7 @@ from grilly import _core
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.train.config import TransformerConfig
-from grilly.train.text import TextModel, as_bytes, as_plain, as_windows
+from grilly.train.text import TextModel, as_bytes, as_json, as_windows
 
 __all__ = ["Step", "Trainer"]
 
@@ -72,10 +72,10 @@ class Trainer(TextModel):
             `optimizer` (`"adamw"`, `"adam"`, whose decay of weights is added to gradients, or `"sgd"`, likewise, with
             `momentum` (0.9)), `betas` ((0.9, 0.999)) and `eps` (1e-8) of Adam, `weight_decay` (0), `dtype` ("float32",
             "bfloat16" or "float16") of what a step stores on a GPU, `gradient_checkpointing` (False), `max_norm`
-            (None), `schedule` ({"kind": "constant"}), `tokenizer` (`"bytes"`, or `"bpe"`: at most `vocab_size` pieces
-            of words, learned from the part that is not held out and kept in `tokenizer.json`), `seed` (0), `held_out`
-            (0.1) share at the text's end, `evaluate_steps` (once per epoch), `checkpoint_epochs` (10),
-            `checkpoint_steps` (None), `keep` (3) checkpoints.
+            (None, also by infinity), `schedule` ({"kind": "constant"}), `tokenizer` (`"bytes"`, or `"bpe"`: at most
+            `vocab_size` pieces of words, learned from the part that is not held out and kept in `tokenizer.json`),
+            `seed` (0), `held_out` (0.1) share at the text's end, `evaluate_steps` (once per epoch), `checkpoint_epochs`
+            (10), `checkpoint_steps` (None), `keep` (3) checkpoints.
 
     Raises:
         InvalidArgumentError: A size or setting that is unknown or out of range, or a text shorter than a window.
@@ -100,7 +100,11 @@ class Trainer(TextModel):
         device: str = "vulkan",
         **options: Any,
     ) -> None:
-        sizes, settings = json.dumps(asdict(config or TransformerConfig.tiny())), json.dumps(options, default=as_plain)
+        most = options.get("max_norm")
+        if isinstance(most, float | np.floating) and most == math.inf:
+            options["max_norm"] = None  # the norm is told without it, too
+        sizes = as_json("Trainer", asdict(config or TransformerConfig.tiny()))
+        settings = as_json("Trainer", options)
         if text is None and folder is None:
             self._core = _core.Trainer.alone(_core.engine(device), sizes, settings)
         elif text is None or folder is None:
