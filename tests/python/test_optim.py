@@ -249,3 +249,37 @@ def test_adam_update_is_upstreams(backend):
         functional.adam_update(w, kept, m, v, 0.1, beta1_t=1.0)
     new, buffer = functional.sgd_update(w, kept, None, 0.5)
     assert buffer is None and np.array_equal(new, w - np.float32(0.5) * kept)
+
+
+@pytest.mark.parametrize("place", [None, "cpu"])
+def test_amsgrad_survives_a_square_that_overflows(place):
+    p = nn.Parameter([1.0, 1.0])
+    p.place(place)
+    optimizer = optim.AdamW([p], lr=0.1, weight_decay=0.0, amsgrad=True)
+    found = []
+    for gradient in ([1.0, 1.0], [1e30, -0.5], [1.0, 0.25], [0.0, 2.0]):
+        p.grad = np.float32(gradient)
+        optimizer.step()
+        found.append(np.array(p))
+    # As in torch: the largest mean square is infinite from then on, and the step 0.
+    assert np.isfinite(found).all() and found[0][0] == found[1][0] == found[3][0]
+    state = optimizer.state_dict()["state"][0]
+    assert state["max_exp_avg_sq"][0] == np.inf and np.isfinite(state["exp_avg"]).all()
+    # The largest one in every bit, where it was a sum.
+    largest = nn.Parameter(np.zeros(1000))
+    optimizer = optim.AdamW([largest], amsgrad=True)
+    squares = []
+    for step in range(3):
+        largest.grad = np.random.default_rng(step).standard_normal(1000).astype(np.float32)
+        optimizer.step()
+        squares.append(optimizer.state_dict()["state"][0]["exp_avg_sq"])
+    assert np.array_equal(optimizer.state_dict()["state"][0]["max_exp_avg_sq"], np.max(squares, axis=0))
+
+
+def test_a_plateau_tells_the_rates_of_its_last_step():
+    optimizer = sgd()
+    schedule = optim.ReduceLROnPlateau(optimizer)
+    optimizer.param_groups[0]["lr"] = 0.5
+    assert schedule.get_last_lr() == [1.0]
+    schedule.step(1.0)
+    assert schedule.get_last_lr() == [0.5]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.functional.checks import flag, need_shape, number
-from grilly.functional.dispatch import Operand, Result, evaluate, floats, optional
+from grilly.functional.dispatch import Operand, Result, evaluate, filled, floats, optional
 
 __all__ = ["adam_update", "sgd_update"]
 
@@ -117,10 +119,11 @@ def adam_step(
         given = r.constant(rates)
         new, m, v = r.each("adam", old, m, v, g, given, beta1=beta1, beta2=beta2, **settings)
         if most is not None:
-            above = r("activation", r("binary", v, most, kind="subtract"), kind="relu")
-            most = r("binary", most, above, kind="add")
-            # Decays of 1 leave both moments as they are.
-            new = r.each("adam", old, m, most, g, given, beta1=1.0, beta2=1.0, **settings)[0]
+            most = larger(r, r.wide(most), v)
+            # Decays of 1 leave both moments as they are; a gradient that is not finite would reach them.
+            settings.pop("coupled", None)
+            zeros = r.kept(filled, 0.0, tuple(w.shape))
+            new = r.each("adam", old, m, most, zeros, given, beta1=1.0, beta2=1.0, **settings)[0]
         return r.like(new, w), m, v, most
 
     return evaluate(name, body, w, g, m, v, most)
@@ -193,6 +196,18 @@ def sgd_update(
 def plus(r: Any, x: Any, factor: float, y: Any) -> Any:
     """`x + factor y`."""
     return r("binary", x, r("binary", y, r.constant(factor), kind="multiply"), kind="add")
+
+
+def larger(r: Any, x: Any, y: Any) -> Any:
+    """The larger numbers of two arrays of one shape, infinity too; NaN prevails."""
+    rows = [1, math.prod(x.shape)]
+    both = r("embedding_sum", r.kept(places, 0, 0), x.reshape(rows))
+    return r("reduce", r("set_rows", both, y.reshape(rows), r.kept(places, 1)), axis=0, kind="max").reshape(x.shape)
+
+
+def places(*numbers: int) -> npt.NDArray[np.int32]:
+    """Numbers of rows."""
+    return np.array(numbers, np.int32)
 
 
 def share(operation: str, name: str, value: Any) -> float:

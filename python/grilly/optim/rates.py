@@ -271,7 +271,7 @@ class ReduceLROnPlateau:
             >>> optim.ReduceLROnPlateau(optim.SGD([nn.Parameter([1.0])], lr=0.5)).get_last_lr()
             [0.5]
         """
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return list(self._last_lr)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimiser; lists are copies.
