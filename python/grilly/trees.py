@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.operands import host_array
 
 __all__: list[str] = []
 
@@ -54,12 +55,12 @@ def _plain(value: Any, name: str, arrays: list[Any], levels: int) -> Any:
     for kind in (int, float, str):
         if isinstance(value, kind):
             return kind(value) if kind is not str else str.__str__(value)
-    masked = isinstance(value, np.ma.MaskedArray)
-    if masked or not hasattr(value, "__array__") or (held := np.asarray(value)).dtype.kind not in "biuf":
+    masked, what = isinstance(value, np.ma.MaskedArray), f"save_checkpoint: {name}"
+    if masked or not hasattr(value, "__array__") or (held := host_array(value, what)).dtype.kind not in "biuf":
         kind_of = type(value).__name__
         expected = "expected arrays, numbers, texts, lists, dicts"
         raise InvalidTypeError(f"save_checkpoint: {name} is of type {kind_of}, {expected}")
-    arrays.append(held)
+    arrays.append(np.asarray(held))
     return {"array": len(arrays) - 1}
 
 
