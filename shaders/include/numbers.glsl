@@ -5,6 +5,10 @@ bool is_nan(float x) {
     return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
 }
 
+bool is_finite(float x) {
+    return (floatBitsToUint(x) & 0x7fffffffu) < 0x7f800000u;
+}
+
 // y, which is not negative, with the sign of x, including that of -0.
 float with_sign(float y, float x) {
     return uintBitsToFloat(floatBitsToUint(y) | (floatBitsToUint(x) & 0x80000000u));
