@@ -189,12 +189,12 @@ def run(seed, folder, count=60):
     return count, faults
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--programs", type=int, default=10**9, help="at most so many trees")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     end, trees, files, faults = time.monotonic() + given.seconds, 0, 0, []
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() < end and trees < given.programs:

@@ -55,6 +55,8 @@ class StepLR(LRScheduler):
 class LinearLR(LRScheduler):
     """A linear warm-up: the factor rises from `start_factor` to `end_factor` in `total_iters` steps, and stays there.
 
+    Making it multiplies the rate, also a loaded one: make it before the optimiser's state is loaded.
+
     Args:
         optimizer: As in `LRScheduler`.
         start_factor: Factor in the first step; default 1/3.
