@@ -1,7 +1,5 @@
 """Adam and AdamW."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -77,17 +75,10 @@ class Adam(Optimizer):
         zeros = np.zeros(p.shape, np.float32)
         names = ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"]
         m, v, most = (state.get(name, zeros) for name in names)
-        new, *moments = adam_step(
-            p,
-            gradient,
-            (m, v, most if group.get("amsgrad") else None),
-            (beta1, beta2),
-            learning_rate=group["lr"],
-            epsilon=group["eps"],
-            beta1_t=beta1**step,
-            beta2_t=beta2**step,
-            **{"decoupled" if group.get("decoupled_weight_decay", self.decoupled) else "coupled": decay},
-        )
+        given = m, v, most if group.get("amsgrad") else None
+        form = "decoupled" if group.get("decoupled_weight_decay", self.decoupled) else "coupled"
+        rates = {"learning_rate": group["lr"], "epsilon": group["eps"], "beta1_t": beta1**step, "beta2_t": beta2**step}
+        new, *moments = adam_step(p, gradient, given, (beta1, beta2), **rates, **{form: decay})
         kept = {name: moment for name, moment in zip(names, moments, strict=True) if moment is not None}
         return new, {"step": step, **kept}
 
@@ -139,11 +130,8 @@ class AdamW(Adam):
 
 def checked(owner: str, lr: Any, betas: Any, eps: Any, weight_decay: Any) -> dict[str, Any]:
     """The settings, checked."""
-    found = {"lr": lr, "eps": eps, "weight_decay": weight_decay}
-    for name, value in found.items():
-        found[name] = number(owner, name, value)
-        if found[name] < 0:
-            raise InvalidArgumentError(f"{owner}: {name} is {value}, expected at least 0")
+    given = {"lr": lr, "eps": eps, "weight_decay": weight_decay}
+    found: dict[str, Any] = {name: number(owner, name, value, least=0) for name, value in given.items()}
     if len(betas) != 2:
         raise InvalidArgumentError(f"{owner}: betas has {len(betas)} numbers, expected 2")
     return found | {"betas": tuple(share(owner, "one of betas", beta) for beta in betas)}

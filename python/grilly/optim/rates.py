@@ -1,7 +1,5 @@
 """Learning rates along one cycle of the whole training, and rates that a measure reduces."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

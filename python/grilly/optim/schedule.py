@@ -1,7 +1,5 @@
 """`LRScheduler`: the base of schedules of the learning rate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

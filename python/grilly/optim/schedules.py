@@ -1,7 +1,5 @@
 """Schedules of the learning rate: each step sets the rates of the optimiser's groups."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

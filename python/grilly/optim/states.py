@@ -1,7 +1,5 @@
 """States of optimisers and schedules: copies of them, and the checks of one that is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 
