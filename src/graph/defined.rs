@@ -1,8 +1,8 @@
 //! Ops as the steps of their definitions, for devices that have no kernels for them.
 
-use super::{Graph, Node, Source, ValueId};
+use super::{Graph, Node, Source, Value, ValueId};
 use crate::Result;
-use crate::ops::Op;
+use crate::ops::{Binary, BinaryKind, Op};
 
 impl Graph {
     /// The same graph where each op for which `runs` is false is the steps of its definition; one without steps stays.
@@ -14,6 +14,18 @@ impl Graph {
             }
         }
         self
+    }
+
+    /// Lets a node compute each output that is a constant, such as the gradient with respect to an operand without effect.
+    pub(super) fn compute_constants(&mut self) {
+        for place in 0..self.outputs.len() {
+            let Value { name, shape, source, .. } = self.value(self.seen(self.outputs[place])).clone();
+            if let Source::Filled(_) = source {
+                let one = self.filled(1.0, shape);
+                let product = self.node(&name, Binary::from(BinaryKind::Multiply), &[self.outputs[place], one]);
+                self.outputs[place] = product.unwrap_or(self.outputs[place]);
+            }
+        }
     }
 
     /// Appends the steps of a node's definition. Returns the results of the last, and where the op has more, those of all.

@@ -70,6 +70,7 @@ impl Plan {
     /// As [`Plan::new`] for the architecture of `fusion`, without fusing the ops that it requires unfused.
     pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
         graph = graph.defined(&|op| !op.is_composed());
+        graph.compute_constants();
         graph.drop_unneeded();
         let mut outcomes = super::split::all(&mut graph, fusion);
         outcomes.extend(super::fuse::all(&mut graph, fusion));

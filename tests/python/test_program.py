@@ -182,6 +182,18 @@ def test_counted_axes(device):
     np.testing.assert_allclose(found, [x[:2].mean(0), x[2:].mean(0)], rtol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [3, "T"])
+def test_a_gradient_by_an_operand_without_effect_is_zeros(device, rows):
+    graph = Graph()
+    x, unused = graph.input("x", (rows, 2)), graph.input("unused", (rows, 4))
+    y = graph.call("activation", x, kind="relu")
+    outputs = [y, *graph.gradients(y, graph.filled(1.0, (rows, 2)), [x, unused]), graph.filled(2.5, (2,))]
+    program = graph.program(outputs, device, {"T": 3})
+    found = [result.numpy() for result in program.run(np.full((3, 2), 4, np.float32), np.zeros((3, 4), np.float32))]
+    expected = [np.full((3, 2), 4), np.ones((3, 2)), np.zeros((3, 4)), np.full(2, 2.5)]
+    assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
 def counted(rows: int | str):
     """Losses, their statistics and gradients of a linear layer, with rows that a batch may count."""
     graph = Graph()
