@@ -38,7 +38,7 @@ def on_host(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(on_host, value))
     is_array = isinstance(value, VulkanTensor) or (hasattr(value, "__array__") and not isinstance(value, np.generic))
-    return np.array(value) if is_array else value
+    return np.array(np.asarray(value)) if is_array else value  # a tensor of torch takes no copy=
 
 
 def numbered(owner: str, state_dict: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[int, dict[str, Any]]]:
