@@ -1,5 +1,7 @@
 //! The id of the current process: objects of a process must not be used in its forks.
 
+pub mod lock;
+
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -19,7 +21,10 @@ pub fn id() -> u32 {
 }
 
 /// Caches the id of this process. May be called only by code that calls it again in every process forked from here,
-/// before anything else runs there.
+/// before anything else runs there. There it also closes the parent's locks.
 pub fn remember() {
-    ID.store(process::id(), Relaxed);
+    let id = process::id();
+    if ![0, id].contains(&ID.swap(id, Relaxed)) {
+        lock::close_inherited();
+    }
 }

@@ -57,7 +57,7 @@ mod _core {
     #[pymodule_export]
     use crate::tokenizer::{Encodings, Tokenizer};
     #[pymodule_export]
-    use crate::train::{Trainer, parameter_count, transformer_config};
+    use crate::train::{Trainer, metrics, parameter_count, transformer_config};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -27,6 +27,12 @@ pub(crate) fn parameter_count(config: Name) -> PyResult<usize> {
     Ok(TransformerConfig::from_json(&config.0)?.parameter_count()?)
 }
 
+/// The metrics in a folder, a line of JSON for each step.
+#[pyfunction]
+pub(crate) fn metrics(folder: Location) -> PyResult<String> {
+    Ok(train::read_metrics(&folder.0)?)
+}
+
 enum Held {
     Alone(Box<train::Trainer>),
     OnText(Box<Run>),
@@ -161,7 +167,24 @@ impl Trainer {
     fn save(&self, py: Python<'_>, folder: Option<Location>) -> PyResult<()> {
         match folder {
             None => self.run(py, Run::save),
-            Some(folder) => self.with(py, |trainer| trainer.checkpoint()?.write(&folder.0).map(drop)),
+            Some(folder) => self.held(py, |held| match held {
+                Held::Alone(trainer) => trainer.checkpoint()?.write(&folder.0).map(drop),
+                Held::OnText(run) => run.save_to(&folder.0),
+            }),
+        }
+    }
+
+    /// Lets other runs use the folder until the next step on the text.
+    fn release(&self, py: Python<'_>) {
+        // Not in a fork, which has no right to the folder, nor for another thread that is in the middle of a step.
+        if let Ok(held) = self.0.get("trainer") {
+            lock::briefly_without(py, || {
+                if let Ok(mut held) = held.try_lock()
+                    && let Held::OnText(run) = &mut *held
+                {
+                    run.release();
+                }
+            });
         }
     }
 

@@ -1,29 +1,27 @@
 //! Checkpoints: parameters, moments, step and settings in a folder, complete or absent whatever interrupts a write.
 //!
 //! `step-00000200.safetensors` has the tensors; `step-00000200.json`, renamed into place after it, has everything else
-//! and the SHA-256 of each tensor. Without the second file there is no checkpoint. Learned tokens are in `tokenizer.json`,
+//! and the SHA-256 of each tensor, of the metrics and of itself. Without the second file there is no checkpoint. Learned tokens are in `tokenizer.json`,
 //! before both.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
+use super::digests::{Covered, of_record, sha256};
+use super::folder::{Folder, RECORD, TENSORS, TOKENIZER, fault, file, remove, steps};
 use super::{LossScale, TrainOptions, TransformerConfig};
+use crate::Result;
 use crate::error::brief;
-use crate::{Error, Result};
 
 /// Version of the two files.
-const FORMAT: u32 = 1;
-const TENSORS: &str = "safetensors";
-const RECORD: &str = "json";
-/// Name of the file of learned tokens.
-const TOKENIZER: &str = "tokenizer.json";
+const FORMAT: u32 = 2;
+/// The version whose JSON file has no SHA-256 of itself and of the metrics.
+const UNPROTECTED: u32 = 1;
 
 /// A float32 tensor of a model or its optimiser.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +49,8 @@ pub struct Checkpoint {
     pub tokenizer: Option<String>,
     /// The factor on the loss, in float16.
     pub loss_scale: Option<LossScale>,
+    /// The metrics of its steps, of a run on a text.
+    pub metrics: Option<Covered>,
     /// Parameters, then their moments.
     pub tensors: Vec<Tensor>,
 }
@@ -69,11 +69,43 @@ struct Record {
     tokenizer: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     loss_scale: Option<LossScale>,
+    /// The metrics of its steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metrics: Option<Covered>,
+    /// Of each tensor.
     sha256: BTreeMap<String, String>,
+    /// Of all of the above, see [`of_record`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    record_sha256: Option<String>,
 }
 
-fn fault(path: &Path, problem: impl Into<String>) -> Error {
-    Error::Checkpoint { path: path.to_owned(), problem: problem.into() }
+impl Record {
+    /// Reads a JSON file and checks its SHA-256.
+    fn read(path: &Path) -> Result<Self> {
+        let content = bytes(path)?;
+        let unread = |cause| fault(path, format!("is no checkpoint: {}{}", brief(cause), remedy(path)));
+        let record: Record = serde_json::from_slice(&content).map_err(unread)?;
+        if ![UNPROTECTED, FORMAT].contains(&record.format) {
+            let found = record.format;
+            return Err(fault(path, format!("has format {found}, this version reads {FORMAT}; use another version")));
+        }
+        let own = of_record(&serde_json::from_slice(&content).map_err(unread)?);
+        let known = record.record_sha256.as_ref();
+        if known.is_some_and(|known| *known != own) || known.is_none() && record.format != UNPROTECTED {
+            return Err(fault(path, format!("is damaged: it does not have its SHA-256{}", remedy(path))));
+        }
+        Ok(record)
+    }
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|cause| fault(path, format!("cannot be read: {cause}")))
+}
+
+/// What the newest checkpoint of a folder says of its metrics; `None` if it says nothing, or is damaged itself.
+pub(super) fn covered(folder: &Path) -> Result<Option<Covered>> {
+    let newest = steps(folder)?.pop().and_then(|step| Record::read(&file(folder, step, RECORD)).ok());
+    Ok(newest.and_then(|record| record.metrics))
 }
 
 impl Checkpoint {
@@ -81,17 +113,16 @@ impl Checkpoint {
     /// written under another name, flushed to the disk, renamed, and so is the folder.
     ///
     /// # Errors
-    /// `Checkpoint` naming file and cause, such as a full disk; earlier checkpoints are then as they were.
+    /// `Checkpoint` naming file and cause, such as a full disk or a folder that a run uses; earlier checkpoints are then
+    /// as they were.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
-        fs::create_dir_all(folder).map_err(|cause| fault(folder, format!("cannot be made: {cause}")))?;
-        if let Some(tokenizer) = &self.tokenizer {
-            let path = folder.join(TOKENIZER);
-            match fs::read(&path) {
-                Ok(found) if found == tokenizer.as_bytes() => {}
-                Ok(_) => return Err(fault(&path, "belongs to another run; name another folder")),
-                Err(_) => replace(&path, tokenizer.as_bytes())?,
-            }
-        }
+        self.write_to(&Folder::take(folder)?)
+    }
+
+    /// As [`Checkpoint::write`], to a folder that was taken.
+    pub(super) fn write_to(&self, to: &Folder) -> Result<PathBuf> {
+        let folder = to.path();
+        write_tokenizer(to, self.tokenizer.as_deref())?;
         let views = self.tensors.iter().map(|tensor| {
             let view = TensorView::new(Dtype::F32, tensor.shape.clone(), &tensor.bytes);
             view.map(|view| (tensor.name.as_str(), view))
@@ -99,7 +130,7 @@ impl Checkpoint {
         let path = file(folder, self.step, TENSORS);
         let views = views.collect::<Result<Vec<_>, _>>().map_err(|cause| fault(&path, cause.to_string()))?;
         let bytes = safetensors::serialize(views, None).map_err(|cause| fault(&path, cause.to_string()))?;
-        replace(&path, &bytes)?;
+        to.replace(&path, &bytes)?;
         let record = Record {
             format: FORMAT,
             step: self.step,
@@ -108,26 +139,27 @@ impl Checkpoint {
             data: self.data.clone(),
             tokenizer: self.tokenizer.as_ref().map(|tokenizer| sha256(tokenizer.as_bytes())),
             loss_scale: self.loss_scale,
+            metrics: self.metrics.clone(),
             sha256: self.hashes(),
+            record_sha256: None,
         };
         let path = file(folder, self.step, RECORD);
-        let text = serde_json::to_vec_pretty(&record).map_err(|cause| fault(&path, cause.to_string()))?;
-        replace(&path, &text)?;
+        let text = serde_json::to_vec(&record).and_then(|text| {
+            // Of the numbers as a reader finds them.
+            let record_sha256 = Some(of_record(&serde_json::from_slice(&text)?));
+            serde_json::to_vec_pretty(&Record { record_sha256, ..record })
+        });
+        let text = text.map_err(|cause| fault(&path, cause.to_string()))?;
+        to.replace(&path, &text)?;
         Ok(path)
     }
 
-    /// Reads the checkpoint of a JSON file and checks every tensor's SHA-256.
+    /// Reads the checkpoint of a JSON file and checks its SHA-256 and every tensor's.
     ///
     /// # Errors
     /// `Checkpoint` naming the file and what is wrong with it, such as a truncated one.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = |path: &Path| fs::read(path).map_err(|cause| fault(path, format!("cannot be read: {cause}")));
-        let record: Record = serde_json::from_slice(&bytes(path)?)
-            .map_err(|cause| fault(path, format!("is no checkpoint: {}{}", brief(cause), remedy(path))))?;
-        if record.format != FORMAT {
-            let found = record.format;
-            return Err(fault(path, format!("has format {found}, this version reads {FORMAT}; use another version")));
-        }
+        let record = Record::read(path)?;
         let stored = path.with_extension(TENSORS);
         let content = bytes(&stored)?;
         let file = SafeTensors::deserialize(&content)
@@ -137,9 +169,9 @@ impl Checkpoint {
             let (shape, bytes) = (view.shape().to_vec(), view.data().to_vec());
             tensors.push(Tensor { name: name.to_owned(), shape, bytes });
         }
-        let Record { step, config, options, data, tokenizer, loss_scale, sha256, .. } = record;
+        let Record { step, config, options, data, tokenizer, loss_scale, metrics, sha256, .. } = record;
         let tokenizer = tokenizer.map(|known| tokenizer_of(path, &known)).transpose()?;
-        let read = Checkpoint { step, config, options, data, tokenizer, loss_scale, tensors };
+        let read = Checkpoint { step, config, options, data, tokenizer, loss_scale, metrics, tensors };
         let hashes = read.hashes();
         let known = sha256.iter().chain(&hashes).map(|(name, _)| name);
         match known.into_iter().find(|name| sha256.get(*name) != hashes.get(*name)) {
@@ -153,22 +185,26 @@ impl Checkpoint {
     /// # Errors
     /// As [`Checkpoint::read`].
     pub fn newest(folder: &Path) -> Result<Option<Self>> {
-        steps(folder)?.last().map(|step| Checkpoint::read(&file(folder, *step, RECORD))).transpose()
+        let mut newest = steps(folder)?.pop();
+        while let Some(step) = newest {
+            match Checkpoint::read(&file(folder, step, RECORD)) {
+                Ok(found) => return Ok(Some(found)),
+                // Its run may have removed it after a newer one.
+                Err(error) => {
+                    newest = steps(folder)?.pop();
+                    if newest == Some(step) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The SHA-256 of every tensor by name.
     pub fn hashes(&self) -> BTreeMap<String, String> {
         self.tensors.iter().map(|tensor| (tensor.name.clone(), sha256(&tensor.bytes))).collect()
     }
-}
-
-/// The SHA-256 (FIPS 180-4) of `bytes`, as 64 hexadecimal digits.
-///
-/// ```
-/// assert!(grilly::train::sha256(b"abc").starts_with("ba7816bf8f01cfea"));
-/// ```
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The learned tokens beside a JSON file, which have this SHA-256.
@@ -181,6 +217,20 @@ fn tokenizer_of(record: &Path, known: &str) -> Result<String> {
     }
 }
 
+/// Writes learned tokens to a folder that was taken, unless it has them.
+///
+/// # Errors
+/// `Checkpoint` if it has others.
+pub(super) fn write_tokenizer(to: &Folder, tokenizer: Option<&str>) -> Result<()> {
+    let Some(tokenizer) = tokenizer else { return Ok(()) };
+    let path = to.path().join(TOKENIZER);
+    match fs::read(&path) {
+        Ok(found) if found == tokenizer.as_bytes() => Ok(()),
+        Ok(_) => Err(fault(&path, "belongs to another run; remove it, or name another folder")),
+        Err(_) => to.replace(&path, tokenizer.as_bytes()),
+    }
+}
+
 /// Removes all but the newest `keep` checkpoints of a folder.
 ///
 /// # Errors
@@ -189,62 +239,15 @@ pub fn keep_newest(folder: &Path, keep: usize) -> Result<()> {
     let steps = steps(folder)?;
     for step in &steps[..steps.len().saturating_sub(keep)] {
         // In this order, so that an interrupted removal leaves no checkpoint without tensors.
-        for path in [RECORD, TENSORS].map(|end| file(folder, *step, end)) {
-            fs::remove_file(&path).map_err(|cause| fault(&path, format!("cannot be removed: {cause}")))?;
+        for end in [RECORD, TENSORS] {
+            remove(&file(folder, *step, end))?;
         }
     }
     Ok(())
 }
 
-/// The steps that a folder has checkpoints of, in order; none if the folder is missing.
-fn steps(folder: &Path) -> Result<Vec<u64>> {
-    let unreadable = |cause: std::io::Error| fault(folder, format!("cannot be read: {cause}"));
-    let entries = match fs::read_dir(folder) {
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(unreadable)?,
-    };
-    let mut steps = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(unreadable)?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("step-")?.strip_suffix(".json"));
-        steps.extend(number.and_then(|number| number.parse::<u64>().ok()));
-    }
-    steps.sort_unstable();
-    Ok(steps)
-}
-
-fn file(folder: &Path, step: u64, end: &str) -> PathBuf {
-    folder.join(format!("step-{step:08}.{end}"))
-}
-
 fn remedy(record: &Path) -> String {
     format!("; remove {} to resume from the checkpoint before it", record.display())
-}
-
-fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".unfinished");
-    name.into()
-}
-
-/// Makes `bytes` the content of a file: after a crash at any time it has its old content or the new.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let unfinished = unfinished(path);
-    let write = || {
-        let mut file = File::create(&unfinished)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, path)?;
-        // The new name is on the disk once the folder is; Windows flushes no folders.
-        #[cfg(unix)]
-        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
-        Ok::<(), std::io::Error>(())
-    };
-    write().map_err(|cause| {
-        // The error names the cause; the next checkpoint overwrites what is left of the file.
-        let _ = fs::remove_file(&unfinished);
-        fault(path, format!("cannot be written: {cause}; the checkpoints before it are intact"))
-    })
 }
 
 #[cfg(test)]

@@ -1,51 +1,20 @@
 //! A run: steps over a text, evaluations, checkpoints and a file of metrics.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+mod files;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde::Serialize;
-
-use super::checkpoint::replace;
+use super::folder::{Folder, fault, steps};
+use super::metrics::{Metrics, Record};
 use super::vocabulary::split;
 use super::{
-    Checkpoint, Dataset, Step, TokenKind, TrainOptions, Trainer, TransformerConfig, Vocabulary, Windows, keep_newest,
-    sha256,
+    Checkpoint, Dataset, Step, TokenKind, TrainOptions, Trainer, TransformerConfig, Vocabulary, Windows, sha256,
 };
 use crate::array::Engine;
 use crate::{Error, Result};
-
-/// Name of the file of metrics, one JSON object per line.
-const METRICS: &str = "metrics.jsonl";
-
-/// One line of the metrics.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Record {
-    /// Number of the step, counted from 1.
-    pub step: u64,
-    /// Mean cross entropy of the step's tokens in nats, before the update.
-    pub loss: f64,
-    /// Norm of all gradients together.
-    pub norm: f64,
-    /// Learning rate.
-    pub rate: f64,
-    /// Seconds of the step, without evaluation and checkpoint.
-    pub seconds: f64,
-    /// Mean cross entropy of the part held out in nats, after the update, where it was evaluated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_out_loss: Option<f64>,
-    /// The two per byte of the text, where a token has several: what models with other tokens compare with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss_per_byte: Option<f64>,
-    /// As `loss_per_byte`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_out_loss_per_byte: Option<f64>,
-    /// Whether a checkpoint was written.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub checkpoint: bool,
-}
 
 /// What a run reads and where it writes.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +27,17 @@ pub struct Files<'a> {
 
 impl Files<'_> {
     fn fault(&self, problem: String) -> Error {
-        Error::Checkpoint { path: self.folder.to_owned(), problem }
+        fault(self.folder, problem)
+    }
+
+    /// The error of a new run in a folder that has checkpoints.
+    fn check_new(&self) -> Result<()> {
+        match steps(self.folder)?.pop() {
+            None => Ok(()),
+            Some(step) => {
+                Err(self.fault(format!("has a checkpoint of step {step}; resume it, or name another folder")))
+            }
+        }
     }
 }
 
@@ -69,10 +48,16 @@ pub struct Run {
     /// SHA-256 of the text.
     text: String,
     folder: PathBuf,
+    /// While the run writes to it.
+    own: Option<Folder>,
+    /// Once the run has begun.
+    metrics: Option<Metrics>,
     steps: u64,
     per_epoch: u64,
     /// Step of the newest checkpoint.
     saved: Option<u64>,
+    /// A step whose line is not in the metrics yet, and whether the part held out is evaluated after it.
+    pending: Option<(Record, bool)>,
 }
 
 impl Run {
@@ -87,10 +72,7 @@ impl Run {
         config: TransformerConfig,
         options: TrainOptions,
     ) -> Result<Self> {
-        if let Some(Checkpoint { step, .. }) = Checkpoint::newest(files.folder)? {
-            let problem = format!("has a checkpoint of step {step}; resume it, or name another folder");
-            return Err(files.fault(problem));
-        }
+        files.check_new()?;
         config.check()?;
         options.check()?;
         let vocabulary = match options.tokenizer {
@@ -110,15 +92,21 @@ impl Run {
     /// in all, if another number is given.
     ///
     /// # Errors
-    /// `Checkpoint` for a folder without one, or whose newest is damaged or of another text; else as [`Run::new`].
+    /// `Checkpoint` for a folder without one, whose newest is damaged or of another text, or that another run uses; else
+    /// as [`Run::new`].
     pub fn resume(engine: &Arc<Engine>, files: Files<'_>, steps: Option<u64>) -> Result<Self> {
         let none = || files.fault("has no checkpoint to resume".into());
+        if self::steps(files.folder)?.is_empty() {
+            return Err(none());
+        }
+        let own = Folder::take(files.folder)?;
         let found = Checkpoint::newest(files.folder)?.ok_or_else(none)?;
         let text = sha256(files.text);
         if found.data.as_ref().is_some_and(|known| *known != text) {
             return Err(files.fault("holds a run on another text; name that text, or another folder".into()));
         }
         let (config, step) = (found.config.clone(), found.step);
+        let metrics = Metrics::resumed(&own, &found)?;
         let vocabulary = found.tokenizer.clone().map_or_else(|| Ok(Vocabulary::default()), Vocabulary::read)?;
         let options = TrainOptions { steps: steps.or(found.options.steps), ..found.options.clone() };
         options.check()?;
@@ -128,8 +116,7 @@ impl Run {
                 Checkpoint { options: TrainOptions { steps: Some(steps), ..options.clone() }, ..found },
             )
         })?;
-        cut_metrics(&files.folder.join(METRICS), step)?;
-        run.saved = Some(step);
+        (run.metrics, run.saved) = (Some(metrics), Some(step));
         Ok(run)
     }
 
@@ -148,30 +135,54 @@ impl Run {
         let trainer = trainer(steps)?;
         fs::create_dir_all(files.folder).map_err(|cause| files.fault(format!("cannot be made: {cause}")))?;
         let folder = files.folder.to_owned();
-        Ok(Run { trainer, data, text, folder, steps, per_epoch, saved: None })
+        let (own, metrics, saved, pending) = (None, None, None, None);
+        Ok(Run { trainer, data, text, folder, own, metrics, steps, per_epoch, saved, pending })
     }
 
-    /// The next step, with the evaluation and the checkpoint that are due after it; `None` after the last.
+    /// The next step, with the evaluation and the checkpoint that are due after it; `None` after the last. The folder is the
+    /// run's own from the first of them until the last, an error or [`Run::release`]. After an error in the evaluation or in
+    /// the metrics of a step the next call completes that step.
     ///
     /// # Errors
-    /// As [`Trainer::step`] and [`Checkpoint::write`].
+    /// As [`Trainer::step`] and [`Checkpoint::write`]; `Checkpoint` for a folder that another run uses, or has written to
+    /// since this one did.
     pub fn advance(&mut self) -> Result<Option<Record>> {
-        let done = self.trainer.steps_done();
-        if done >= self.steps {
-            return Ok(None);
+        let found = self.advanced();
+        if !matches!(found, Ok(Some(_))) {
+            self.release();
         }
+        found
+    }
+
+    fn advanced(&mut self) -> Result<Option<Record>> {
+        if self.pending.is_none() {
+            if self.trainer.steps_done() >= self.steps {
+                return Ok(None);
+            }
+            self.take()?;
+            self.pending = Some(self.step()?);
+        }
+        self.take()?;
+        let record = self.complete()?;
+        if record.as_ref().is_some_and(|record| record.checkpoint) {
+            self.save()?;
+        }
+        Ok(record)
+    }
+
+    /// One step; its record without the evaluation, and whether that is due.
+    fn step(&mut self) -> Result<(Record, bool)> {
         let (options, start) = (self.trainer.options().clone(), Instant::now());
-        let batch = self.data.batch(done, options.batch_size * options.accumulate)?;
+        let batch = self.data.batch(self.trainer.steps_done(), options.batch_size * options.accumulate)?;
         let Step { step, loss, norm, rate } = self.trainer.step(&batch)?;
         let seconds = start.elapsed().as_secs_f64();
         let due = |every: Option<u64>| every.is_some_and(|every| step.is_multiple_of(every)) || step == self.steps;
         let evaluated = due(Some(options.evaluate_steps.unwrap_or(self.per_epoch)));
         let by_epochs = Some(options.checkpoint_epochs.saturating_mul(self.per_epoch));
         let checkpoint = due(by_epochs) || due(options.checkpoint_steps);
-        let held_out_loss = if evaluated { self.evaluate()? } else { None };
         let (loss, norm) = (f64::from(loss), f64::from(norm));
         let loss_per_byte = self.per_byte(loss, &batch.targets);
-        let held_out_loss_per_byte = held_out_loss.and_then(|loss| self.held_out_per_byte(loss));
+        let (held_out_loss, held_out_loss_per_byte) = (None, None);
         let record = Record {
             step,
             loss,
@@ -183,11 +194,21 @@ impl Run {
             held_out_loss_per_byte,
             checkpoint,
         };
-        // In this order, so that a checkpoint has the metrics of all its steps.
-        self.log(&record)?;
-        if checkpoint {
-            self.save()?;
+        Ok((record, evaluated))
+    }
+
+    /// Evaluates after the last step if that is due, and writes its line, unless it is written. A checkpoint comes after,
+    /// so that it has the metrics of all its steps.
+    fn complete(&mut self) -> Result<Option<Record>> {
+        let Some((mut record, evaluated)) = self.pending.clone() else { return Ok(None) };
+        if evaluated {
+            record.held_out_loss = self.evaluate()?;
+            record.held_out_loss_per_byte = record.held_out_loss.and_then(|loss| self.held_out_per_byte(loss));
         }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.append(&record)?;
+        }
+        self.pending = None;
         Ok(Some(record))
     }
 
@@ -222,21 +243,6 @@ impl Run {
         vocabulary.json().map(|_| loss * tokens.len() as f64 / vocabulary.bytes_of(tokens) as f64)
     }
 
-    /// Writes a checkpoint of the steps so far, unless the newest one has as many, and removes the oldest.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::write`], and `NotFinite` after a step that failed with it.
-    pub fn save(&mut self) -> Result<()> {
-        let step = self.trainer.steps_done();
-        if self.saved != Some(step) {
-            let data = Some(self.text.clone());
-            Checkpoint { data, ..self.trainer.checkpoint()? }.write(&self.folder)?;
-            self.saved = Some(step);
-            keep_newest(&self.folder, self.trainer.options().keep)?;
-        }
-        Ok(())
-    }
-
     /// Steps in all.
     pub fn steps(&self) -> u64 {
         self.steps
@@ -246,28 +252,4 @@ impl Run {
     pub fn trainer(&mut self) -> &mut Trainer {
         &mut self.trainer
     }
-
-    fn log(&self, record: &Record) -> Result<()> {
-        let path = self.folder.join(METRICS);
-        let fault = |problem: String| Error::Checkpoint { path: path.clone(), problem };
-        let line = serde_json::to_string(record).map_err(|cause| fault(cause.to_string()))?;
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let written = file.and_then(|mut file| writeln!(file, "{line}"));
-        written.map_err(|cause| fault(format!("cannot be written: {cause}")))
-    }
-}
-
-/// Drops the lines of steps after `step`, which are done again.
-fn cut_metrics(path: &Path, step: u64) -> Result<()> {
-    let fault = |cause| Error::Checkpoint { path: path.to_owned(), problem: format!("cannot be read: {cause}") };
-    let text = match fs::read_to_string(path) {
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        text => text.map_err(fault)?,
-    };
-    let kept = text.lines().filter(|line| {
-        let line: Option<serde_json::Value> = serde_json::from_str(line).ok();
-        line.and_then(|line| line["step"].as_u64()).is_some_and(|found| found <= step)
-    });
-    let kept: String = kept.flat_map(|line| [line, "\n"]).collect();
-    replace(path, kept.as_bytes())
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import LONG
 
-from grilly.train import Trainer
+from grilly.train import Trainer, read_metrics
 from train.test_training import TEXT, trained
 
 #: All fifty in make test-long.
@@ -58,3 +58,5 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path):
     rest = Trainer.resume(TEXT, folder, device="cpu")
     list(rest.run())
     assert rest.hashes() == straight.hashes()
+    assert [line["step"] for line in read_metrics(folder)] == list(range(1, STEPS * KILLS + 1))
+    assert not list(folder.glob("*.unfinished"))

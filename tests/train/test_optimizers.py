@@ -8,7 +8,7 @@ import pytest
 from grilly.errors import InvalidArgumentError
 from grilly.train import Trainer
 from train.reference import Adam, Reference, Sgd, parameters
-from train.test_training import CONFIG, TEXT, trained, windows
+from train.test_training import CONFIG, TEXT, earlier, trained, windows
 
 ADAM = {"betas": (0.8, 0.99), "eps": 1e-6}
 OPTIMIZERS = {
@@ -70,9 +70,7 @@ def test_gradient_descent_repeats_and_is_resumed(device, tmp_path):
 def test_a_checkpoint_of_another_optimiser_is_refused(tmp_path, written, read, problem):
     trained(tmp_path, optimizer=written, steps=1).save()
     (path,) = tmp_path.glob("step-*.json")
-    record = json.loads(path.read_text())
-    record["options"]["optimizer"] = read
-    path.write_text(json.dumps(record))
+    earlier(path, options={**json.loads(path.read_text())["options"], "optimizer": read})
     with pytest.raises(InvalidArgumentError, match=problem):
         Trainer.resume(TEXT, tmp_path, device="cpu")
 
@@ -81,8 +79,8 @@ def test_checkpoints_without_an_optimiser_are_adamws(tmp_path):
     first = trained(tmp_path, steps=1)
     list(first.run())
     (path,) = tmp_path.glob("step-*.json")
-    record = json.loads(path.read_text())
-    del record["options"]["optimizer"], record["options"]["momentum"]
-    path.write_text(json.dumps(record))
+    options = json.loads(path.read_text())["options"]
+    del options["optimizer"], options["momentum"]
+    earlier(path, options=options)
     loaded = Trainer.load(tmp_path, device="cpu")
     assert loaded.options["optimizer"] == "adamw" and loaded.hashes() == first.hashes()

@@ -4,7 +4,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
@@ -15,7 +15,7 @@ from tqdm import tqdm
 from grilly.commands import command
 from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.train.config import TransformerConfig
-from grilly.train.curve import Events, draw_loss, is_installed
+from grilly.train.curve import Events, draw_loss, is_installed, need_writer
 from grilly.train.trainer import Step, Trainer
 
 __all__ = ["draw", "main", "train"]
@@ -67,15 +67,22 @@ def train(trainer: Trainer, folder: str | PathLike[str], *, tensorboard: bool = 
         >>> status, held_out < 6
         (0, True)
     """
-    last = None
-    with _stopping() as stopped, closing(Events(folder)) if tensorboard else nullcontext() as events:
+    if tensorboard:
+        need_writer()
+    last, events = None, None
+    with _stopping() as stopped, ExitStack() as stack:
         for last in _shown(trainer):
             if events is not None:
                 events.add(last._asdict())
+            elif tensorboard:
+                # Once the folder is this run's own; they have the metrics of all steps so far.
+                events = stack.enter_context(closing(Events(folder)))
             if stopped:
                 trainer.save()
                 print(f"stopped after step {last.step}, which has a checkpoint; --resume goes on", file=sys.stderr)
                 return 130, None
+        if tensorboard and events is None:
+            Events(folder).close()
     # The last step has an evaluation.
     return 0, trainer.held_out_loss() if last is None else last.held_out_loss
 

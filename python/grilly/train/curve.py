@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,10 +10,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from grilly import _core
 from grilly.closed import closed
 from grilly.errors import CheckpointError, UnsupportedError
 
-__all__ = ["Events", "draw_loss", "is_installed", "read_metrics"]
+__all__ = ["Events", "draw_loss", "is_installed", "need_writer", "numbers", "read_metrics"]
 
 
 #: File of metrics and of the picture in the folder of a run.
@@ -22,11 +24,14 @@ METRICS, PICTURE = "metrics.jsonl", "loss.png"
 def read_metrics(folder: str | PathLike[str]) -> list[dict[str, Any]]:
     """The metrics of a run, one dict for each step: the fields of `Step` that have a value.
 
+    Losses and norms that are not finite are `math.nan` and `math.inf`.
+
     Args:
         folder: The folder of the run.
 
     Raises:
-        CheckpointError: It has no file of metrics, or one that is damaged.
+        CheckpointError: It has no file of metrics, or one that is damaged: its lines until the newest checkpoint do not
+            have the SHA-256 in that.
 
     Example:
         >>> from grilly.train import Trainer, TransformerConfig, read_metrics
@@ -36,11 +41,29 @@ def read_metrics(folder: str | PathLike[str]) -> list[dict[str, Any]]:
         >>> [line["step"] for line in read_metrics(runs / "metrics")]
         [1, 2]
     """
-    path = Path(folder) / METRICS
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from None
+        return [numbers(line) for line in _core.metrics(folder).split("\n") if line]
+    except ValueError as error:
+        raise CheckpointError(f"{Path(folder) / METRICS}: cannot be read: {error}") from None
+
+
+def numbers(line: str) -> dict[str, Any]:
+    """The numbers of a line of metrics, in which NaN and the infinities are strings, as JSON has none.
+
+    Example:
+        >>> from grilly.train.curve import numbers
+        >>> numbers('{"step": 1, "norm": "Infinity"}')
+        {'step': 1, 'norm': inf}
+    """
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError(f"a line is {line[:40]}, expected an object")
+    # Earlier builds wrote null.
+    lost = {"loss": math.nan, "norm": math.inf}
+    return {
+        name: lost.get(name) if value is None else float(value) if isinstance(value, str) else value
+        for name, value in found.items()
+    }
 
 
 def draw_loss(folder: str | PathLike[str], levels: Mapping[str, float] | None = None) -> Path:
@@ -69,9 +92,8 @@ def draw_loss(folder: str | PathLike[str], levels: Mapping[str, float] | None = 
     steps = read_metrics(folder)
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
-    # Losses that are not finite have no number in JSON.
-    lost = [float("nan") if line["loss"] is None else line["loss"] for line in steps]
-    axes.plot([line["step"] for line in steps], lost, linewidth=0.8, alpha=0.6, label="training")
+    numbered, losses = [line["step"] for line in steps], [line["loss"] for line in steps]
+    axes.plot(numbered, losses, linewidth=0.8, alpha=0.6, label="training")
     held_out = [(line["step"], line["held_out_loss"]) for line in steps if line.get("held_out_loss") is not None]
     if held_out:
         axes.plot(*zip(*held_out, strict=True), marker="o", markersize=4, label="held out")
@@ -123,6 +145,23 @@ def _writer_class() -> Any:
     return None
 
 
+def need_writer() -> Any:
+    """The class of writers.
+
+    Raises:
+        UnsupportedError: Neither tensorboardX nor tensorboard is installed.
+
+    Example:
+        >>> from grilly.train.curve import is_installed, need_writer
+        >>> hasattr(need_writer(), "add_scalar") if is_installed() else True
+        True
+    """
+    writer = _writer_class()
+    if writer is None:
+        raise UnsupportedError("TensorBoard events need tensorboardX or tensorboard: pip install tensorboardX")
+    return writer
+
+
 @closed()
 class Events:
     """The events of a run, in `tensorboard/` in its folder; `add` appends those of a step.
@@ -145,9 +184,7 @@ class Events:
     """
 
     def __init__(self, folder: str | PathLike[str]) -> None:
-        writer = _writer_class()
-        if writer is None:
-            raise UnsupportedError("TensorBoard events need tensorboardX or tensorboard: pip install tensorboardX")
+        writer = need_writer()
         place = Path(folder) / FOLDER
         try:
             if place.exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from os import PathLike
@@ -15,6 +14,7 @@ from grilly import _core
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.train.config import TransformerConfig
+from grilly.train.curve import numbers
 from grilly.train.text import TextModel, as_bytes, as_json, as_windows
 
 __all__ = ["Step", "Trainer"]
@@ -125,7 +125,8 @@ class Trainer(TextModel):
             device: As in `Trainer`.
 
         Raises:
-            CheckpointError: The folder has no checkpoint, or its newest is damaged or of another text.
+            CheckpointError: The folder has no checkpoint, its newest is damaged or of another text, or another run uses
+                the folder.
 
         Example:
             >>> from grilly.train import Trainer, TransformerConfig
@@ -184,9 +185,12 @@ class Trainer(TextModel):
     def run(self) -> Iterator[Step]:
         """The remaining steps on the text, one by one; evaluations and checkpoints are done where they are due.
 
+        From the first step until the iterator ends or is closed no other `run`, `resume` or `save` uses the folder, in
+        this process or another. The first of a new run removes the metrics that an earlier one left there.
+
         Raises:
             NotFiniteError: The loss or a gradient is not a number; the checkpoints before stay.
-            CheckpointError: A file cannot be written.
+            CheckpointError: A file cannot be written, or another run uses the folder or has written to it since.
 
         Example:
             >>> from grilly.train import Trainer, TransformerConfig
@@ -195,10 +199,11 @@ class Trainer(TextModel):
             >>> [(step.step, step.checkpoint) for step in trainer.run()]
             [(1, False), (2, False), (3, True)]
         """
-        while (record := self._core.advance()) is not None:
-            numbers = json.loads(record)
-            # JSON has no infinity.
-            yield Step(**{**numbers, "norm": math.inf if numbers["norm"] is None else numbers["norm"]})
+        try:
+            while (record := self._core.advance()) is not None:
+                yield Step(**numbers(record))
+        finally:
+            self._core.release()
 
     def step(self, tokens: Any) -> Step:
         """One step on windows of tokens, whose last tokens are only predicted.
@@ -251,7 +256,7 @@ class Trainer(TextModel):
         A crash at any time leaves the checkpoints before it, and this one complete or absent.
 
         Raises:
-            CheckpointError: It cannot be written, for example because the disk is full.
+            CheckpointError: It cannot be written, for example because the disk is full, or another run uses the folder.
 
         Example:
             >>> from grilly.train import Trainer, TransformerConfig

@@ -1,6 +1,7 @@
 //! Checkpoints that are complete, damaged or cannot be written.
 
 use super::*;
+use crate::Error;
 
 fn checkpoint(step: u64) -> Checkpoint {
     let tensor = |name: &str, n: usize| Tensor {
@@ -15,6 +16,7 @@ fn checkpoint(step: u64) -> Checkpoint {
         data: Some(sha256(b"text")),
         loss_scale: (step > 50).then(LossScale::default),
         tokenizer: None,
+        metrics: None,
         tensors: vec![tensor("a.weight", 3), tensor("m.a.weight", 3), tensor("v.a.weight", 3)],
     }
 }
@@ -63,8 +65,29 @@ fn damaged_files_are_named_with_the_remedy() {
     let record = fs::read(&path).unwrap();
     fs::write(&path, &record[..record.len() / 2]).unwrap();
     fails("is no checkpoint");
-    fs::write(&path, String::from_utf8(record).unwrap().replace("\"format\": 1", "\"format\": 2")).unwrap();
-    fails("has format 2, this version reads 1");
+    fs::write(&path, String::from_utf8(record).unwrap().replace("\"format\": 2", "\"format\": 4")).unwrap();
+    fails("has format 4, this version reads 2");
+}
+
+#[test]
+fn a_record_has_its_own_hash_but_for_how_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = checkpoint(7).write(folder.path()).unwrap();
+    let whole = fs::read_to_string(&path).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&whole).unwrap();
+    // Other spaces, another order.
+    fs::write(&path, record.to_string()).unwrap();
+    assert_eq!(Checkpoint::read(&path).unwrap(), checkpoint(7));
+    fs::write(&path, whole.replace("\"eps\": 1e-8", "\"eps\": 1e-9")).unwrap();
+    let error = Checkpoint::read(&path).unwrap_err().to_string();
+    assert!(error.contains("step-00000007.json: is damaged: it does not have its SHA-256"), "{error}");
+    // Without its hash it is of another format; that of earlier builds had none.
+    record.as_object_mut().unwrap().remove("record_sha256");
+    fs::write(&path, record.to_string()).unwrap();
+    assert!(Checkpoint::read(&path).is_err());
+    record["format"] = 1.into();
+    fs::write(&path, record.to_string()).unwrap();
+    assert_eq!(Checkpoint::read(&path).unwrap(), checkpoint(7));
 }
 
 #[test]
@@ -85,17 +108,61 @@ fn learned_tokens_are_beside_and_checked() {
     fails(Checkpoint::newest(folder.path()), "cannot be read");
 }
 
+#[test]
+fn other_names_and_folders_are_no_checkpoints() {
+    let folder = tempfile::tempdir().unwrap();
+    checkpoint(7).write(folder.path()).unwrap();
+    for name in ["step-5.json", "step-99.json", "step-000000099.json", "step-+0000099.json", "step-00000099.json.old"] {
+        fs::write(folder.path().join(name), "{}").unwrap();
+    }
+    fs::create_dir(folder.path().join("step-00000099.json")).unwrap();
+    assert_eq!(Checkpoint::newest(folder.path()).unwrap().unwrap().step, 7);
+    keep_newest(folder.path(), 1).unwrap();
+    assert_eq!(Checkpoint::newest(folder.path()).unwrap().unwrap().step, 7);
+}
+
+#[test]
+fn what_a_writer_left_unfinished_is_removed_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["step-00000007.json.1-0", "step-00000007.safetensors", "metrics.jsonl.1-3", "tokenizer.json.12-0"];
+    let others = ["step-7.json.1-0", "mine", "step-00000007.json.copy"];
+    for name in names.iter().chain(&others) {
+        fs::write(folder.path().join(format!("{name}.unfinished")), "").unwrap();
+    }
+    checkpoint(8).write(folder.path()).unwrap();
+    let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    let ends = ["mine", "step-00000007.json.copy", "step-7.json.1-0"].map(|name| format!("{name}.unfinished"));
+    assert_eq!(left[..1], [ends[0].as_str()]);
+    assert_eq!(left[1], ends[1].as_str());
+    assert_eq!(left[2..], ["step-00000008.json", "step-00000008.safetensors", ends[2].as_str()]);
+}
+
+#[test]
+fn a_folder_in_use_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = Folder::take(folder.path()).unwrap();
+    let error = checkpoint(1).write(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("is used by another Trainer of this process"), "{error}");
+    checkpoint(1).write_to(&own).unwrap();
+    drop(own);
+    checkpoint(2).write(folder.path()).unwrap();
+}
+
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_leaves_the_checkpoints_before() {
+fn a_write_that_fails_leaves_the_checkpoints_before() {
     let folder = tempfile::tempdir().unwrap();
     checkpoint(1).write(folder.path()).unwrap();
+    // A folder cannot be replaced by a file.
     for end in [TENSORS, RECORD] {
-        let unfinished = unfinished(&file(folder.path(), 2, end));
-        std::os::unix::fs::symlink("/dev/full", &unfinished).unwrap();
+        let place = file(folder.path(), 2, end);
+        fs::create_dir(&place).unwrap();
         let error = checkpoint(2).write(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("No space left on device") && error.contains(end), "{error}");
+        assert!(error.contains("cannot be written: Is a directory") && error.contains(end), "{error}");
         assert_eq!(Checkpoint::newest(folder.path()).unwrap().unwrap().step, 1);
+        assert!(!fs::read_dir(folder.path()).unwrap().any(|entry| entry.unwrap().path().ends_with(".unfinished")));
+        fs::remove_dir(&place).unwrap();
     }
     checkpoint(2).write(folder.path()).unwrap();
     assert_eq!(Checkpoint::newest(folder.path()).unwrap().unwrap().step, 2);

@@ -45,7 +45,8 @@ impl Trainer {
             }));
         }
         let tokenizer = vocabulary.json().map(str::to_owned);
-        let checkpoint = Checkpoint { step: 0, config, options, data: None, tokenizer, loss_scale: None, tensors };
+        let checkpoint =
+            Checkpoint { step: 0, config, options, data: None, tokenizer, loss_scale: None, metrics: None, tensors };
         Trainer::resume(engine, checkpoint)
     }
 
@@ -130,7 +131,7 @@ impl Trainer {
             }
         }
         let (tokenizer, loss_scale) = (self.vocabulary.json().map(str::to_owned), self.loss_scale);
-        Ok(Checkpoint { step, config, options, data: None, tokenizer, loss_scale, tensors })
+        Ok(Checkpoint { step, config, options, data: None, tokenizer, loss_scale, metrics: None, tensors })
     }
 
     /// The SHA-256 of every parameter and moment by name.
