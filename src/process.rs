@@ -1,6 +1,7 @@
 //! The id of the current process: objects of a process must not be used in its forks.
 
 pub mod lock;
+pub mod memory;
 
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -4,10 +4,8 @@
 //! the process. Therefore every call that releases the lock is counted until it has reacquired it; at exit
 //! [`shut_down`] waits for those calls, and threads that exceed its time limit are parked forever.
 
-use std::panic::resume_unwind;
 use std::process;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +18,6 @@ use grilly::Error;
 const PATIENCE: Duration = Duration::from_millis(1200);
 /// Time that exit then waits for threads that are already requesting the lock.
 const LAST_CALL: Duration = Duration::from_millis(200);
-/// Interval at which a call that waits for work checks for signals.
-const SIGNALS: Duration = Duration::from_millis(50);
 
 struct State {
     /// The interpreter is exiting: no new call may begin.
@@ -94,33 +90,37 @@ fn released<T: Send>(py: Python<'_>, inside: Inside, work: impl FnOnce() -> T + 
     result
 }
 
-/// [`without`] for work that cannot be stopped: it runs in its own thread, which is abandoned when a signal handler
-/// raises.
+/// [`without`] for work that stops between two of its steps when a signal handler raises.
 ///
 /// # Errors
 /// As [`without`], and the exception of the handler.
+pub(crate) fn stoppable<T: Send>(py: Python<'_>, work: impl FnOnce() -> grilly::Result<T> + Send) -> PyResult<T> {
+    let raised = Arc::new(Mutex::new(None));
+    let kept = raised.clone();
+    let result = without(py, || {
+        let stop = move || {
+            let mut raised = None;
+            let stop = raising(&mut raised, |py| py.check_signals()).is_err();
+            if raised.is_some() {
+                *kept.lock().unwrap_or_else(PoisonError::into_inner) = raised;
+            }
+            stop
+        };
+        grilly::exit::stoppable(Box::new(stop), work)
+    });
+    let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+    raised.map_or(result, |exception: PyErr| Err(exception.into()))
+}
+
+/// [`stoppable`] for work that has no steps: it runs in its own thread, which is abandoned when a signal handler raises.
+///
+/// # Errors
+/// As [`stoppable`].
 pub(crate) fn without_waiting<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> grilly::Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let mut raised = None;
-    let result = without(py, || {
-        let (sender, receiver) = mpsc::channel();
-        // If the caller no longer waits, the result is dropped.
-        let thread = thread::Builder::new().name("grilly-work".into()).spawn(move || drop(sender.send(work())));
-        let thread = thread.map_err(|e| Error::Unsupported { what: "a thread".into(), reason: e.to_string() })?;
-        loop {
-            match receiver.recv_timeout(SIGNALS) {
-                Ok(result) => return result,
-                Err(RecvTimeoutError::Disconnected) => match thread.join() {
-                    Err(panic) => resume_unwind(panic),
-                    Ok(()) => return Err(Error::Interrupted),
-                },
-                Err(RecvTimeoutError::Timeout) => raising(&mut raised, |py| py.check_signals())?,
-            }
-        }
-    });
-    raised.map_or(result, |exception| Err(exception.into()))
+    stoppable(py, || grilly::exit::abandonable(work)?)
 }
 
 /// Runs `work` without the interpreter's lock if the interpreter is not exiting, and with it otherwise.

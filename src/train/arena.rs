@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{Parameter, Tensor};
 use crate::dtype::DType;
+use crate::process::memory::filled;
 use crate::{Error, Result};
 
 /// Elements of which every tensor starts at a multiple: 256 bytes in 16 bits, the largest alignment that a device asks for.
@@ -38,7 +39,7 @@ impl Arena {
             tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
         let mut arrays = Vec::with_capacity(kinds.len());
         for kind in kinds {
-            let mut array = vec![0; DType::F32.bytes(self.size)];
+            let mut array = filled(DType::F32.bytes(self.size), 0, "the parameters of a model")?;
             for (parameter, first) in self.parameters.iter().zip(&self.first) {
                 let name = format!("{kind}{}", parameter.name);
                 let Some(tensor) = known.remove(&name).filter(|tensor| tensor.shape == parameter.shape) else {

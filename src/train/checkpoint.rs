@@ -13,10 +13,11 @@ use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
 use super::digests::{Covered, of_record, sha256};
-use super::folder::{Folder, RECORD, TENSORS, TOKENIZER, fault, file, remove, steps};
+use super::folder::{self, Folder, RECORD, TENSORS, TOKENIZER, fault, file, remove, steps};
 use super::{LossScale, TrainOptions, TransformerConfig};
-use crate::Result;
 use crate::error::brief;
+use crate::process::memory::need;
+use crate::{Result, exit};
 
 /// Version of the two files.
 const FORMAT: u32 = 2;
@@ -82,7 +83,7 @@ struct Record {
 impl Record {
     /// Reads a JSON file and checks its SHA-256.
     fn read(path: &Path) -> Result<Self> {
-        let content = bytes(path)?;
+        let content = folder::read(path)?;
         let unread = |cause| fault(path, format!("is no checkpoint: {}{}", brief(cause), remedy(path)));
         let record: Record = serde_json::from_slice(&content).map_err(unread)?;
         if ![UNPROTECTED, FORMAT].contains(&record.format) {
@@ -96,10 +97,6 @@ impl Record {
         }
         Ok(record)
     }
-}
-
-fn bytes(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|cause| fault(path, format!("cannot be read: {cause}")))
 }
 
 /// What the newest checkpoint of a folder says of its metrics; `None` if it says nothing, or is damaged itself.
@@ -123,6 +120,9 @@ impl Checkpoint {
     pub(super) fn write_to(&self, to: &Folder) -> Result<PathBuf> {
         let folder = to.path();
         write_tokenizer(to, self.tokenizer.as_deref())?;
+        let all: usize = self.tensors.iter().map(|tensor| tensor.bytes.len()).sum();
+        need(all as u128, "a checkpoint")?;
+        let hashes = self.checked_hashes()?;
         let views = self.tensors.iter().map(|tensor| {
             let view = TensorView::new(Dtype::F32, tensor.shape.clone(), &tensor.bytes);
             view.map(|view| (tensor.name.as_str(), view))
@@ -140,7 +140,7 @@ impl Checkpoint {
             tokenizer: self.tokenizer.as_ref().map(|tokenizer| sha256(tokenizer.as_bytes())),
             loss_scale: self.loss_scale,
             metrics: self.metrics.clone(),
-            sha256: self.hashes(),
+            sha256: hashes,
             record_sha256: None,
         };
         let path = file(folder, self.step, RECORD);
@@ -161,7 +161,7 @@ impl Checkpoint {
     pub fn read(path: &Path) -> Result<Self> {
         let record = Record::read(path)?;
         let stored = path.with_extension(TENSORS);
-        let content = bytes(&stored)?;
+        let content = folder::read(&stored)?;
         let file = SafeTensors::deserialize(&content)
             .map_err(|cause| fault(&stored, format!("is damaged: {cause}{}", remedy(path))))?;
         let mut tensors = Vec::with_capacity(file.len());
@@ -172,7 +172,7 @@ impl Checkpoint {
         let Record { step, config, options, data, tokenizer, loss_scale, metrics, sha256, .. } = record;
         let tokenizer = tokenizer.map(|known| tokenizer_of(path, &known)).transpose()?;
         let read = Checkpoint { step, config, options, data, tokenizer, loss_scale, metrics, tensors };
-        let hashes = read.hashes();
+        let hashes = read.checked_hashes()?;
         let known = sha256.iter().chain(&hashes).map(|(name, _)| name);
         match known.into_iter().find(|name| sha256.get(*name) != hashes.get(*name)) {
             Some(name) => Err(fault(&stored, format!("is damaged: {name} does not have its SHA-256{}", remedy(path)))),
@@ -201,6 +201,15 @@ impl Checkpoint {
         Ok(None)
     }
 
+    /// As [`Checkpoint::hashes`], but it can be stopped.
+    pub(super) fn checked_hashes(&self) -> Result<BTreeMap<String, String>> {
+        let hash = |tensor: &Tensor| {
+            exit::check()?;
+            Ok((tensor.name.clone(), sha256(&tensor.bytes)))
+        };
+        self.tensors.iter().map(hash).collect()
+    }
+
     /// The SHA-256 of every tensor by name.
     pub fn hashes(&self) -> BTreeMap<String, String> {
         self.tensors.iter().map(|tensor| (tensor.name.clone(), sha256(&tensor.bytes))).collect()
@@ -210,11 +219,8 @@ impl Checkpoint {
 /// The learned tokens beside a JSON file, which have this SHA-256.
 fn tokenizer_of(record: &Path, known: &str) -> Result<String> {
     let path = record.with_file_name(TOKENIZER);
-    let text = fs::read_to_string(&path).map_err(|cause| fault(&path, format!("cannot be read: {cause}")))?;
-    match sha256(text.as_bytes()) == known {
-        true => Ok(text),
-        false => Err(fault(&path, "is damaged, or of another run: it does not have its SHA-256")),
-    }
+    let text = String::from_utf8(folder::read(&path)?).ok().filter(|text| sha256(text.as_bytes()) == known);
+    text.ok_or_else(|| fault(&path, "is damaged, or of another run: it does not have its SHA-256"))
 }
 
 /// Writes learned tokens to a folder that was taken, unless it has them.

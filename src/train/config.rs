@@ -6,6 +6,7 @@ use super::need;
 use crate::model::rotary::Rotary;
 use crate::model::spec::{EncoderSpec, Layer, Matrix, Norms, PositionRows, Positions, Product, Table};
 use crate::ops::ActivationKind;
+use crate::process::memory::need;
 use crate::{Error, Result};
 
 /// How a model knows the positions of tokens.
@@ -154,6 +155,22 @@ impl TransformerConfig {
         Ok(self.counted().unwrap_or_default() as usize)
     }
 
+    /// Checks that memory holds a model in training: at least its parameters, those of a state like it `kinds` times more,
+    /// and what `tokens` tokens compute.
+    ///
+    /// # Errors
+    /// As [`TransformerConfig::check`], and `OutOfMemory` with the numbers.
+    pub(super) fn check_memory(&self, kinds: usize, tokens: usize) -> Result<()> {
+        let parameters = self.parameter_count()? as u128;
+        let [words, columns, layers, rows] =
+            [self.vocab_size, self.d_model, self.num_layers, self.max_seq_len].map(|size| size as u128);
+        let angles = if self.positions == PositionKind::Rotary { rows * columns / self.num_heads as u128 } else { 0 };
+        // The logits and their gradients, and the hidden states; nodes and names of the graph.
+        let numbers = (1 + kinds as u128) * parameters + angles + tokens as u128 * (2 * words + 2 * columns);
+        let purpose = format!("{parameters} parameters in training, and batches of {tokens} tokens");
+        need(4 * numbers + GRAPH_BYTES * layers, &purpose)
+    }
+
     /// The same without what training alone has.
     pub(super) fn without_dropout(&self) -> Self {
         TransformerConfig { dropout: 0.0, ..self.clone() }
@@ -205,6 +222,8 @@ impl TransformerConfig {
     }
 }
 
+/// Least bytes of a layer in the graphs of a model in training.
+const GRAPH_BYTES: u128 = 1 << 14;
 /// Turns per position of the pairs of columns fall from 1 to about one in so many radians.
 const ROTARY_BASE: f64 = 10_000.0;
 /// Name of the table of the tokens.

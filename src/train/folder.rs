@@ -1,12 +1,13 @@
 //! The folder of a run: who may write to it, the names in it, and files that are replaced whole.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::process::lock::{FolderLock, Taken};
-use crate::{Error, Result};
+use crate::process::memory::{need, reserved};
+use crate::{Error, Result, exit};
 
 /// Ending of a checkpoint's file of tensors.
 pub(super) const TENSORS: &str = "safetensors";
@@ -70,21 +71,49 @@ impl Folder {
         unfinished.push(format!(".{process}-{number}{UNFINISHED}"));
         let unfinished = PathBuf::from(unfinished);
         let write = || {
-            let mut file = File::create_new(&unfinished)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&unfinished, path)?;
+            let unwritten =
+                |cause| fault(path, format!("cannot be written: {cause}; the checkpoints before it are intact"));
+            let mut file = File::create_new(&unfinished).map_err(unwritten)?;
+            for piece in bytes.chunks(PIECE) {
+                exit::check()?;
+                file.write_all(piece).map_err(unwritten)?;
+            }
+            file.sync_all().map_err(unwritten)?;
+            fs::rename(&unfinished, path).map_err(unwritten)?;
             // The new name is on the disk once the folder is; Windows flushes no folders.
             #[cfg(unix)]
-            File::open(&self.path)?.sync_all()?;
-            Ok::<(), std::io::Error>(())
+            File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(unwritten)?;
+            Ok(())
         };
-        write().map_err(|cause| {
+        write().inspect_err(|_| {
             // The error names the cause; who takes the folder next removes what is left.
             let _ = fs::remove_file(&unfinished);
-            fault(path, format!("cannot be written: {cause}; the checkpoints before it are intact"))
         })
     }
+}
+
+/// Bytes that are read or written between two moments at which that can be stopped.
+const PIECE: usize = 1 << 24;
+
+/// The content of a file.
+///
+/// # Errors
+/// `Checkpoint` for one that cannot be read, `OutOfMemory` for one that memory does not hold.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
+    let unreadable = |cause: std::io::Error| fault(path, format!("cannot be read: {cause}"));
+    let mut file = File::open(path).map_err(unreadable)?;
+    let found = file.metadata().map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(fault(path, "cannot be read: it is no file"));
+    }
+    let size = found.len();
+    // Its tensors are then apart from it.
+    need(2 * u128::from(size), &format!("the content of {}", path.display()))?;
+    let mut content = reserved(usize::try_from(size).unwrap_or(usize::MAX), "the content of a file")?;
+    while Read::by_ref(&mut file).take(PIECE as u64).read_to_end(&mut content).map_err(unreadable)? > 0 {
+        exit::check()?;
+    }
+    Ok(content)
 }
 
 /// What a folder says that another run uses.

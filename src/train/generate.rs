@@ -8,7 +8,8 @@ use crate::array::Program;
 use crate::dtype::DType;
 use crate::ops::Counts;
 use crate::ops::rng::philox;
-use crate::{Error, Result};
+use crate::process::memory::filled;
+use crate::{Error, Result, exit};
 
 /// How the next token is chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,6 +106,7 @@ impl Trainer {
         let most = self.config().max_seq_len;
         let (mut tokens, mut known) = (prompt.to_vec(), 0);
         for index in 0..count as u64 {
+            exit::check()?;
             let first = tokens.len().saturating_sub(most);
             if first > 0 {
                 known = 0;
@@ -140,7 +142,8 @@ impl Trainer {
                 let graph = Model::decoding(self.config())?.graph;
                 let caches = graph.states[1..].iter().map(|id| {
                     let shape = graph.value(*id).shape.sizes(Default::default());
-                    self.engine.upload(DType::F32, &shape, &vec![0; 4 * shape.iter().product::<usize>()])
+                    let zeros = filled(4 * shape.iter().product::<usize>(), 0, "a cache of keys and values")?;
+                    self.engine.upload(DType::F32, &shape, &zeros)
                 });
                 let caches = caches.collect::<Result<Vec<_>>>()?;
                 let most = Counts::new(self.config().max_seq_len, 1);

@@ -4,7 +4,9 @@ use rayon::prelude::*;
 
 use super::Parameter;
 use super::config::{ATTENTION_OUTPUT, FEED_FORWARD_OUT, TransformerConfig};
+use crate::Result;
 use crate::ops::rng::philox;
+use crate::process::memory::filled;
 
 /// Deviation of the matrices and tables (Radford et al. 2019).
 const DEVIATION: f64 = 0.02;
@@ -14,24 +16,25 @@ const INITIAL: u32 = 2;
 
 /// The initial numbers of the parameter at `place`: zeros for a bias, ones for the weight of a norm; else normal numbers
 /// of deviation 0.02, of the products that are added to the hidden state 0.02 / sqrt(2 layers).
-pub(super) fn initial(config: &TransformerConfig, parameter: &Parameter, place: usize, seed: u64) -> Vec<f32> {
+pub(super) fn initial(config: &TransformerConfig, parameter: &Parameter, place: usize, seed: u64) -> Result<Vec<f32>> {
     let elements = parameter.shape.iter().product();
     let name = parameter.name.as_str();
+    let same = |number: f32| filled(elements, number, &parameter.name);
     if name.ends_with(".bias") {
-        return vec![0.0; elements];
+        return same(0.0);
     }
     if name.ends_with("norm.weight") {
-        return vec![1.0; elements];
+        return same(1.0);
     }
     let added = [ATTENTION_OUTPUT, FEED_FORWARD_OUT].iter().any(|part| name.ends_with(&format!("{part}.weight")));
     let deviation = if added { DEVIATION / ((2 * config.num_layers) as f64).sqrt() } else { DEVIATION };
-    let mut numbers = vec![0.0; elements];
+    let mut numbers = same(0.0)?;
     numbers.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, numbers)| {
         for (number, index) in numbers.iter_mut().zip(chunk * CHUNK..) {
             *number = (deviation * normal(seed, place as u32, index as u64)) as f32;
         }
     });
-    numbers
+    Ok(numbers)
 }
 
 const CHUNK: usize = 1 << 12;
@@ -75,7 +78,7 @@ mod tests {
         let config = TransformerConfig { num_layers: 2, ..TransformerConfig::tiny() };
         let of = |name: &str| {
             let parameter = Parameter { name: name.into(), shape: vec![100, 100] };
-            initial(&config, &parameter, 3, 0)
+            initial(&config, &parameter, 3, 0).unwrap()
         };
         assert!(of("layers.0.attention.output.bias").iter().all(|x| *x == 0.0));
         assert!(of("layers.0.attention_norm.weight").iter().chain(&of("final_norm.weight")).all(|x| *x == 1.0));

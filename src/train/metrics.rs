@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::checkpoint::{Checkpoint, covered};
 use super::digests::{Covered, hex};
-use super::folder::{Folder, METRICS, fault, remove};
+use super::folder::{self, Folder, METRICS, fault, remove};
 use crate::{Error, Result};
 
 /// One line of the metrics.
@@ -66,7 +66,7 @@ fn some_number<S: Serializer>(found: &Option<f64>, to: S) -> Result<S::Ok, S::Er
 /// `Checkpoint` for a folder without, or for metrics that are damaged.
 pub fn read_metrics(folder: &Path) -> Result<String> {
     let path = folder.join(METRICS);
-    let content = fs::read(&path).map_err(|cause| unreadable(&path, &cause))?;
+    let content = folder::read(&path)?;
     if let Some(covered) = covered(folder)? {
         covered.check(&path, &content)?;
     }
@@ -179,10 +179,6 @@ fn lines_until(step: u64, content: &[u8]) -> Vec<u8> {
     kept.flatten().copied().collect()
 }
 
-fn unreadable(path: &Path, cause: &io::Error) -> Error {
-    fault(path, format!("cannot be read: {cause}"))
-}
-
 fn unwritten(path: &Path, cause: &io::Error) -> Error {
     fault(path, format!("cannot be written: {cause}"))
 }
@@ -193,7 +189,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
         Ok(found) if found.is_file() => {}
         _ => return Ok(None),
     }
-    fs::read(path).map(Some).map_err(|cause| unreadable(path, &cause))
+    folder::read(path).map(Some)
 }
 
 /// Shortens a file to its first bytes.

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::folder::{Folder, fault, steps};
 use super::metrics::{Metrics, Record};
+use super::trainer::check_memory;
 use super::vocabulary::split;
 use super::{
     Checkpoint, Dataset, Step, TokenKind, TrainOptions, Trainer, TransformerConfig, Vocabulary, Windows, sha256,
@@ -75,6 +76,7 @@ impl Run {
         files.check_new()?;
         config.check()?;
         options.check()?;
+        check_memory(&config, &options)?;
         let vocabulary = match options.tokenizer {
             TokenKind::Bytes => Vocabulary::default(),
             // Nothing of the part held out is known to it.
@@ -173,7 +175,8 @@ impl Run {
     /// One step; its record without the evaluation, and whether that is due.
     fn step(&mut self) -> Result<(Record, bool)> {
         let (options, start) = (self.trainer.options().clone(), Instant::now());
-        let batch = self.data.batch(self.trainer.steps_done(), options.batch_size * options.accumulate)?;
+        let batch =
+            self.data.batch(self.trainer.steps_done(), options.batch_size.saturating_mul(options.accumulate))?;
         let Step { step, loss, norm, rate } = self.trainer.step(&batch)?;
         let seconds = start.elapsed().as_secs_f64();
         let due = |every: Option<u64>| every.is_some_and(|every| step.is_multiple_of(every)) || step == self.steps;

@@ -2,6 +2,8 @@
 
 mod state;
 
+pub(super) use state::check_memory;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use super::update::{Outcome, Update, dropout_key};
 use super::{Batch, LossScale, Parameter, TrainOptions, TransformerConfig, Vocabulary};
 use crate::array::{Array, Engine, Program};
 use crate::dtype::DType;
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 
 /// The numbers of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,7 +80,7 @@ impl Trainer {
     pub fn step(&mut self, batch: &Batch) -> Result<Step> {
         self.check_usable()?;
         let TrainOptions { batch_size, accumulate, .. } = self.options;
-        if batch.rows != batch_size * accumulate {
+        if batch.rows != batch_size.saturating_mul(accumulate) {
             let found = batch.rows;
             let problem = format!("the batch has {found} windows, expected {batch_size} times {accumulate}");
             return Err(Error::InvalidArgument(problem));
@@ -138,6 +140,7 @@ impl Trainer {
         self.check_length(batch.length())?;
         let mut sum = 0.0;
         for part in batch.parts(self.options.batch_size) {
+            exit::check()?;
             let inputs = self.inputs(&part)?;
             let outputs = self.evaluation.run(&inputs.iter().collect::<Vec<_>>())?;
             let losses = self.numbers(&outputs.iter().collect::<Vec<_>>())?;

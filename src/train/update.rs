@@ -5,11 +5,12 @@ use std::sync::Arc;
 use super::graph::{GRADIENTS, Model};
 use super::optimizer::application;
 use super::{TrainOptions, TransformerConfig};
-use crate::Result;
 use crate::array::{Array, Engine, Program};
 use crate::dtype::DType;
 use crate::ops::Counts;
 use crate::ops::rng::philox;
+use crate::process::memory::filled;
+use crate::{Result, exit};
 
 /// The programs of a step, over the same states.
 pub(super) struct Update {
@@ -53,7 +54,8 @@ impl Update {
         }
         let size = model.arena().size;
         let all = Program::new(engine, application(size, options)?, Counts::default(), states)?;
-        let zeros = engine.upload(DType::F32, &[size], &vec![0; DType::F32.bytes(size)])?;
+        let zeros = filled(DType::F32.bytes(size), 0, "sums of gradients")?;
+        let zeros = engine.upload(DType::F32, &[size], &zeros)?;
         let gradients = all.beside(model.accumulation(options)?, most)?;
         Ok(Update { all, accumulation: Some(Accumulation { gradients, zeros }) })
     }
@@ -74,6 +76,8 @@ impl Update {
         };
         let (mut sums, mut losses) = (zeros.clone(), Vec::new());
         for batch in batches {
+            // Until the update nothing has changed.
+            exit::check()?;
             let inputs: Vec<&Array> = batch.iter().chain([share, &sums]).collect();
             let mut outputs = gradients.run(&inputs)?;
             losses.push(outputs.remove(0));

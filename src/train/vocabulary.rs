@@ -9,7 +9,8 @@ use tokenizers::models::TrainerWrapper;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
-use crate::{Error, Result};
+use crate::process::memory::need;
+use crate::{Error, Result, exit};
 
 /// Kind of the tokens of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -58,7 +59,15 @@ impl Vocabulary {
             let problem = format!("vocab_size is {size}, expected at least 256, the bytes, with tokenizer \"bpe\"");
             return Err(Error::InvalidArgument(problem));
         }
-        let text = characters(text)?;
+        // Every token beyond the bytes is a pair of the text, joined; the library makes room for all that are asked for.
+        let size = size.min(text.len().saturating_add(256));
+        need(text.len() as u128, "a copy of the text")?;
+        let text = characters(text)?.to_owned();
+        // Its parts take as long as they take.
+        exit::abandonable(move || Vocabulary::learn(&text, size))?
+    }
+
+    fn learn(text: &str, size: usize) -> Result<Self> {
         let mut tokenizer = Tokenizer::new(BPE::default());
         tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true))).with_decoder(Some(ByteLevel::default()));
         let alphabet = ByteLevel::alphabet().into_iter().collect();
@@ -104,8 +113,13 @@ impl Vocabulary {
     /// `InvalidArgument` for a text that is not UTF-8, but for tokens that are bytes.
     pub fn encode(&self, text: &[u8]) -> Result<Vec<u32>> {
         let Some(pieces) = &self.0 else { return Ok(text.iter().copied().map(u32::from).collect()) };
-        let parts = pieces.tokenizer.encode_batch_fast(parts(characters(text)?), false).map_err(fault)?;
-        Ok(parts.iter().flat_map(|part| part.get_ids()).copied().collect())
+        let mut tokens = Vec::new();
+        for parts in parts(characters(text)?).chunks(rayon::current_num_threads()) {
+            exit::check()?;
+            let found = pieces.tokenizer.encode_batch_fast(parts.to_vec(), false).map_err(fault)?;
+            tokens.extend(found.iter().flat_map(|part| part.get_ids()));
+        }
+        Ok(tokens)
     }
 
     /// The bytes of tokens, which may end within a character.

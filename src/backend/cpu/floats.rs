@@ -2,12 +2,16 @@
 
 use std::ops::{Deref, DerefMut};
 
+use crate::process::memory::need;
 use crate::{Error, Result};
 
 /// One cache line, one AVX-512 vector.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 struct Line([f32; 16]);
+
+/// Lines (64 MiB) from which on the system is asked whether it has so many: it may promise more than it has.
+const MANY: usize = 1 << 20;
 
 /// Floats aligned to a cache line.
 #[derive(Default)]
@@ -38,6 +42,9 @@ impl Floats {
         let lines = length.div_ceil(16);
         if lines > self.lines.len() {
             let more = lines - self.lines.len();
+            if more >= MANY {
+                need(size_of::<Line>() as u128 * more as u128, purpose)?;
+            }
             self.lines.try_reserve_exact(more).map_err(|_| Error::OutOfMemory {
                 device: "cpu".into(),
                 bytes: 4 * length as u64,

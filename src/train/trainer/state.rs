@@ -8,13 +8,14 @@ use crate::array::Engine;
 use crate::backend::BackendKind;
 use crate::dtype::DType;
 use crate::ops::Counts;
+use crate::process::memory::{filled, reserved};
 use crate::tensor::Part;
 use crate::train::arena::Arena;
 use crate::train::graph::{GRADIENTS, Model};
 use crate::train::initial::initial;
 use crate::train::update::Update;
-use crate::train::{Checkpoint, Tensor, TokenKind, TrainOptions, TransformerConfig, Vocabulary};
-use crate::{Error, Result};
+use crate::train::{Checkpoint, Parameter, Tensor, TokenKind, TrainOptions, TransformerConfig, Vocabulary};
+use crate::{Error, Result, exit};
 
 impl Trainer {
     /// A model with the initial parameters of the seed.
@@ -32,17 +33,20 @@ impl Trainer {
         options: TrainOptions,
         vocabulary: &Vocabulary,
     ) -> Result<Self> {
+        check_memory(&config, &options)?;
         let (Arena { parameters, .. }, kinds) = (Model::new(&config)?.arena(), options.optimizer.kinds());
         let mut tensors = Vec::with_capacity(kinds.len() * parameters.len());
         for (place, parameter) in parameters.iter().enumerate() {
-            let bytes = bytemuck::cast_slice(&initial(&config, parameter, place, options.seed)).to_vec();
+            exit::check()?;
+            let bytes = copied(bytemuck::cast_slice(&initial(&config, parameter, place, options.seed)?), parameter)?;
             tensors.push(Tensor { name: parameter.name.clone(), shape: parameter.shape.clone(), bytes });
         }
         for moment in &kinds[1..] {
-            tensors.extend(parameters.iter().map(|parameter| {
-                let bytes = vec![0; DType::F32.bytes(parameter.elements())];
-                Tensor { name: format!("{moment}{}", parameter.name), shape: parameter.shape.clone(), bytes }
-            }));
+            for parameter in &parameters {
+                let bytes = filled(DType::F32.bytes(parameter.elements()), 0, &parameter.name)?;
+                let name = format!("{moment}{}", parameter.name);
+                tensors.push(Tensor { name, shape: parameter.shape.clone(), bytes });
+            }
         }
         let tokenizer = vocabulary.json().map(str::to_owned);
         let checkpoint =
@@ -71,6 +75,7 @@ impl Trainer {
             }
         };
         options.schedule.check_length(options.steps)?;
+        check_memory(&config, &options)?;
         let trained = Model::new(&config)?;
         let (arena, key) = (trained.arena(), trained.key);
         let table = |part: &Part| {
@@ -81,14 +86,12 @@ impl Trainer {
         let model = || Model::new(&config.without_dropout());
         let mut states = arena.arrays(options.optimizer.kinds(), tensors)?;
         // Nothing writes between the tensors.
-        states.insert(GRADIENTS, vec![0; states[0].len()]);
-        let states = states.iter().map(|bytes| engine.upload(DType::F32, &[arena.size], bytes));
+        states.insert(GRADIENTS, filled(states[0].len(), 0, "gradients")?);
+        // Each is freed once it is on the device.
+        let states = states.into_iter().map(|bytes| engine.upload(DType::F32, &[arena.size], &bytes));
         let states = states.collect::<Result<Vec<_>>>()?;
         let (rows, length) = (options.batch_size, config.max_seq_len);
-        let Some(tokens) = rows.checked_mul(length).filter(|tokens| *tokens <= i32::MAX as usize) else {
-            return Err(Error::InvalidArgument(format!("batch_size is {rows}, too large for windows of {length}")));
-        };
-        let most = Counts::new(tokens, rows);
+        let most = Counts::new(tokens(rows, length)?, rows);
         let update = Update::new(engine, &config, &options, &states.iter().collect::<Vec<_>>())?;
         let evaluation = update.program().beside(model()?.evaluation()?, most)?;
         let (engine, sequences, decoding, failed) = (engine.clone(), HashMap::new(), None, None);
@@ -123,11 +126,12 @@ impl Trainer {
         let mut tensors = Vec::with_capacity(kinds.len() * self.arena.parameters.len());
         for (kind, array) in kinds.iter().zip(states) {
             for (parameter, bytes) in self.arena.parts(&array.read()?) {
+                exit::check()?;
                 let name = format!("{kind}{}", parameter.name);
                 if !DType::F32.is_finite(bytes) {
                     return Err(Error::NotFinite(format!("step {step}: {name} is not finite{ADVICE}")));
                 }
-                tensors.push(Tensor { name, shape: parameter.shape.clone(), bytes: bytes.to_vec() });
+                tensors.push(Tensor { name, shape: parameter.shape.clone(), bytes: copied(bytes, parameter)? });
             }
         }
         let (tokenizer, loss_scale) = (self.vocabulary.json().map(str::to_owned), self.loss_scale);
@@ -139,6 +143,31 @@ impl Trainer {
     /// # Errors
     /// As [`Trainer::checkpoint`].
     pub fn hashes(&self) -> Result<BTreeMap<String, String>> {
-        Ok(self.checkpoint()?.hashes())
+        self.checkpoint()?.checked_hashes()
     }
+}
+
+/// The tokens of a batch.
+///
+/// # Errors
+/// `InvalidArgument` for more than kernels count.
+fn tokens(rows: usize, length: usize) -> Result<usize> {
+    let tokens = rows.checked_mul(length).filter(|tokens| *tokens <= i32::MAX as usize);
+    let wrong = || Error::InvalidArgument(format!("batch_size is {rows}, too large for windows of {length}"));
+    tokens.ok_or_else(wrong)
+}
+
+/// Checks that memory holds the model before any of it is made.
+pub(in crate::train) fn check_memory(config: &TransformerConfig, options: &TrainOptions) -> Result<()> {
+    config.check()?;
+    // Beside the arrays on the device there is one more, until it is there.
+    let tokens = options.batch_size.saturating_mul(config.max_seq_len);
+    config.check_memory(options.optimizer.kinds().len() + 1, tokens)
+}
+
+/// A copy of the bytes of a parameter.
+fn copied(bytes: &[u8], parameter: &Parameter) -> Result<Vec<u8>> {
+    let mut copy = reserved(bytes.len(), &parameter.name)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
 }
