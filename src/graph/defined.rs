@@ -10,7 +10,7 @@ impl Graph {
         for node in std::mem::take(&mut self.nodes) {
             match if runs(&node.op) { Ok(Vec::new()) } else { self.steps_of(&node) } {
                 Ok(made) if !made.is_empty() => self.replace_values(&node.results, made),
-                _ => self.nodes.push(node),
+                _ => self.push_node(node),
             }
         }
         self

@@ -64,13 +64,19 @@ impl Graph {
             let problem = format!("the gradient of {name} has shape {found}, expected {expected}");
             return Err(Error::InvalidArgument(problem));
         }
-        if let Some(id) = with_respect_to.iter().find(|id| self.values.iter().any(|value| self.is_part(value, **id))) {
+        let whole = |value: &Value| match value.source {
+            Source::Slice(whole, _) => Some(self.seen(whole)),
+            _ => None,
+        };
+        let wholes: HashSet<ValueId> = self.values.iter().filter_map(whole).collect();
+        if let Some(id) = with_respect_to.iter().find(|id| wholes.contains(&self.seen(**id))) {
             let reason = "it is read in parts, of which each has a gradient of its own";
             return Err(Error::unsupported(&self.value(*id).name, reason));
         }
         // The nodes after each of the values that are kept.
         let mut ends: Vec<usize> = kept.iter().filter_map(|id| Some(self.producer(*id)?.0 + 1)).collect();
         ends.sort_unstable();
+        let kept: HashSet<ValueId> = kept.iter().map(|id| self.seen(*id)).collect();
         let (mut copies, mut casts, mut light) = (HashMap::new(), HashMap::new(), HashMap::new());
         let mut active: HashSet<ValueId> = with_respect_to.iter().map(|id| self.seen(*id)).collect();
         let before = self.nodes.len();
@@ -83,9 +89,11 @@ impl Graph {
         }
         let mut sums = HashMap::from([(self.seen(of), gradient)]);
         for index in (0..before).rev() {
-            if let Some(place) = ends.iter().position(|end| *end == index + 1) {
-                let first = place.checked_sub(1).map_or(0, |place| ends[place]);
-                copies = self.computed_again(first..index + 1, kept)?;
+            if ends.last() == Some(&(index + 1)) {
+                while ends.last() == Some(&(index + 1)) {
+                    ends.pop();
+                }
+                copies = self.computed_again(ends.last().copied().unwrap_or(0)..index + 1, &kept)?;
             }
             let node = self.whole(&self.nodes[index]);
             let Some(gradient) = node.results.iter().find_map(|id| sums.get(id).copied()) else { continue };
@@ -202,8 +210,7 @@ impl Graph {
     }
 
     /// Appends copies of nodes, but for those that compute the values to keep; returns what their results are copies of.
-    fn computed_again(&mut self, nodes: Range<usize>, kept: &[ValueId]) -> Result<Copies> {
-        let kept: HashSet<ValueId> = kept.iter().map(|id| self.seen(*id)).collect();
+    fn computed_again(&mut self, nodes: Range<usize>, kept: &HashSet<ValueId>) -> Result<Copies> {
         let mut copies = HashMap::new();
         for index in nodes {
             let Node { name, op, operands, results, .. } = self.nodes[index].clone();
@@ -222,11 +229,6 @@ impl Graph {
             }
         }
         Ok(copies)
-    }
-
-    /// Whether a value is a part of another.
-    fn is_part(&self, value: &Value, of: ValueId) -> bool {
-        matches!(value.source, Source::Slice(whole, _) if self.seen(whole) == self.seen(of))
     }
 
     /// For each value, the place of the first that is the same one in the same shape.

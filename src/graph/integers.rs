@@ -106,7 +106,7 @@ impl Graph {
             let stays = || routers.contains(&node.results[0]) || rounding.kept.contains(&node.operands[0]);
             let product = self.token_product(&node).filter(|_| !stays());
             let Some((product, parts)) = product else {
-                self.nodes.push(node);
+                self.push_node(node);
                 continue;
             };
             let x = node.operands[0];
@@ -129,7 +129,7 @@ impl Graph {
             let Linear { bias, activation, residual } = product;
             let pairs = kind == QuantizeKind::Affine;
             let op = QuantizedLinear { pairs, bias, activation, residual, ..QuantizedLinear::default() };
-            self.nodes.push(Node { op: op.into(), operands, ..node });
+            self.push_node(Node { op: op.into(), operands, ..node });
         }
         Ok(self)
     }
@@ -171,6 +171,7 @@ impl Graph {
             }));
         }
         self.nodes = nodes;
+        self.producers.forget();
         self
     }
 

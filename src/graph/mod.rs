@@ -7,6 +7,7 @@ mod integers;
 mod nodes;
 mod other_products;
 mod plan;
+mod producers;
 pub mod shaders;
 mod slices;
 pub mod split;

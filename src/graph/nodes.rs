@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::producers::Producers;
 use crate::dtype::DType;
 use crate::ops::{Cast, Counts, Dim, Op, Shape};
 use crate::tensor::Part;
@@ -96,6 +97,8 @@ pub struct Graph {
     weights: HashMap<String, Vec<ValueId>>,
     /// Values that are computed a second time, and the value each of them repeats.
     pub(super) again: HashMap<ValueId, ValueId>,
+    /// Where nodes were last seen.
+    pub(super) producers: Producers,
 }
 
 impl Graph {
@@ -235,7 +238,7 @@ impl Graph {
             self.push(Value { name: format!("{name} scratch"), shape, dtype: DType::F32, source: Source::Node })
         });
         let scratch = scratch.collect();
-        self.nodes.push(Node { name: name.to_owned(), op, operands, results: ids.clone(), scratch });
+        self.push_node(Node { name: name.to_owned(), op, operands, results: ids.clone(), scratch });
         Ok(ids)
     }
 

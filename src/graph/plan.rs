@@ -1,6 +1,10 @@
 //! A graph in execution order, with a buffer for each computed value.
 
+mod places;
+
 use std::sync::{Arc, OnceLock};
+
+use places::Shelves;
 
 use super::shaders::Registry;
 use super::{Graph, Node, Source, Value, ValueId};
@@ -131,7 +135,7 @@ impl Plan {
             let sized = |id: &ValueId| Shape::fixed(&graph.value(*id).shape.sizes(counts));
             let sizes: Vec<Shape> = node.operands.iter().map(sized).collect();
             if !node.op.signature().sized || graph.shapes(&node.operands).into_iter().eq(&sizes) {
-                graph.nodes.push(node);
+                graph.push_node(node);
                 continue;
             }
             let seen = node.operands.iter().zip(sizes).map(|(id, shape)| graph.view(&node.name, *id, shape));
@@ -236,29 +240,22 @@ fn place(graph: &Graph, counts: Option<Counts>) -> (Vec<Buffer>, Vec<Storage>) {
         needs.extend(node.scratch.iter().map(|id| need(id, (step, step))));
     }
     needs.sort_by_key(|need| std::cmp::Reverse(need.buffer.row_bytes));
-    let mut buffers: Vec<(Buffer, Vec<(usize, usize)>)> = Vec::new();
+    let (mut buffers, mut shelves) = (Vec::new(), Shelves::default());
     for Need { id, buffer, life: (first, last) } in needs {
-        let fits = |(known, lives): &&mut (Buffer, Vec<(usize, usize)>)| {
-            known.rows == buffer.rows && lives.iter().all(|(start, end)| *end < first || last < *start)
-        };
         // Outputs go to the caller and share none.
-        let place = match buffers.iter_mut().enumerate().rev().find(|(_, buffer)| last != usize::MAX && fits(buffer)) {
-            Some((place, (_, lives))) => {
-                lives.push((first, last));
-                place
-            }
-            None => {
-                let start = if last == usize::MAX { 0 } else { first };
-                buffers.push((buffer, vec![(start, last)]));
-                buffers.len() - 1
-            }
-        };
+        let known = if last == usize::MAX { None } else { shelves.take(buffer.rows, (first, last)) };
+        let place = known.unwrap_or_else(|| {
+            let start = if last == usize::MAX { 0 } else { first };
+            shelves.add(buffers.len(), buffer.rows, (start, last));
+            buffers.push(buffer);
+            buffers.len() - 1
+        });
         storage[id.0] = Storage::Buffer(place);
     }
     for id in 0..graph.values.len() {
         storage[id] = storage[graph.owner(ValueId(id)).0];
     }
-    (buffers.into_iter().map(|(buffer, _)| buffer).collect(), storage)
+    (buffers, storage)
 }
 
 impl std::fmt::Display for Plan {

@@ -1,6 +1,6 @@
 //! What computes a value, what reads it, which memory it has, and the work of nodes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{Graph, Node, Source, ValueId};
 use crate::ops::{Counts, Work};
@@ -30,26 +30,17 @@ impl Graph {
         }
     }
 
-    /// The node that computes a value, and the index of the value among the node's results.
-    pub fn producer(&self, id: ValueId) -> Option<(usize, usize)> {
-        let id = self.seen(id);
-        let place = |node: &Node| node.results.iter().position(|result| *result == id);
-        self.nodes.iter().enumerate().find_map(|(index, node)| Some((index, place(node)?)))
+    /// The owner of a value, and if it is computed again, what that repeats.
+    fn repeated(&self, id: ValueId) -> ValueId {
+        let own = self.owner(id);
+        self.again.get(&own).copied().unwrap_or(own)
     }
 
-    /// The number of reads by nodes, of the value, of a view or of a part of it, plus one if it is an output or itself a
-    /// part of a value. A value that is computed again is read by the readers of both, but for those that are there twice:
-    /// what is fused does not depend on what is computed again.
-    pub fn uses(&self, id: ValueId) -> usize {
-        let first = |id: ValueId| {
-            let own = self.owner(id);
-            self.again.get(&own).copied().unwrap_or(own)
-        };
-        let own = first(id);
-        let once = |node: &&Node| !node.results.iter().any(|id| self.again.contains_key(id));
-        let read = self.nodes.iter().filter(once).flat_map(|n| &n.operands).filter(|v| first(**v) == own).count();
-        let is_part = self.owner(id) != self.viewed(id);
-        read + usize::from(is_part || self.outputs.iter().any(|v| first(*v) == own))
+    /// How often nodes read each value.
+    pub(super) fn reads(&self) -> Reads {
+        let mut reads = Reads::default();
+        self.nodes.iter().for_each(|node| reads.add(self, node));
+        reads
     }
 
     /// The last step that computes or reads each value or a view of it; `usize::MAX` for outputs, which outlive all
@@ -107,5 +98,34 @@ impl Graph {
         let bytes = |id: &ValueId| self.value(*id).bytes(counts) as u64;
         let moved = values.iter().map(bytes).sum::<u64>() + 2 * node.scratch.iter().map(bytes).sum::<u64>();
         Work { flops: node.op.flops(&shapes, counts), bytes: moved }
+    }
+}
+
+/// The number of reads by nodes of each value, of views and of parts of it.
+#[derive(Default)]
+pub(super) struct Reads(HashMap<ValueId, usize>);
+
+impl Reads {
+    /// Counts the reads of a node. A value that is computed again is read by the readers of both, but for those that are
+    /// there twice: what is fused does not depend on what is computed again.
+    pub(super) fn add(&mut self, graph: &Graph, node: &Node) {
+        if !node.results.iter().any(|id| graph.again.contains_key(id)) {
+            node.operands.iter().for_each(|id| *self.0.entry(graph.repeated(*id)).or_default() += 1);
+        }
+    }
+
+    /// Counts the reads of a node no longer.
+    pub(super) fn remove(&mut self, graph: &Graph, node: &Node) {
+        if !node.results.iter().any(|id| graph.again.contains_key(id)) {
+            node.operands.iter().for_each(|id| *self.0.entry(graph.repeated(*id)).or_default() -= 1);
+        }
+    }
+
+    /// The number of reads of a value, plus one if it is an output or itself a part of a value.
+    pub(super) fn of(&self, graph: &Graph, id: ValueId) -> usize {
+        let own = graph.repeated(id);
+        let is_part = graph.owner(id) != graph.viewed(id);
+        let is_output = || graph.outputs.iter().any(|id| graph.repeated(*id) == own);
+        self.0.get(&own).copied().unwrap_or(0) + usize::from(is_part || is_output())
     }
 }

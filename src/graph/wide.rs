@@ -34,7 +34,7 @@ impl Graph {
     pub fn with_wide(mut self, such: impl Fn(&Node) -> bool) -> Result<Self> {
         for node in std::mem::take(&mut self.nodes) {
             if !such(&node) || !self.is_narrow(&node) {
-                self.nodes.push(node);
+                self.push_node(node);
                 continue;
             }
             let in_float32 = |id: &ValueId| match self.value(*id).dtype.is_narrow() {
@@ -43,13 +43,13 @@ impl Graph {
             };
             let operands = node.operands.iter().map(in_float32).collect::<Result<Vec<_>>>()?;
             if !node.results.iter().any(|id| self.value(*id).dtype.is_narrow()) {
-                self.nodes.push(Node { operands, ..node });
+                self.push_node(Node { operands, ..node });
                 continue;
             }
             let wide = self.apply(&format!("{} in float32", node.name), node.op, &operands)?;
             for (id, wide) in node.results.iter().zip(wide) {
                 let (name, op) = (node.name.clone(), Cast { to: self.value(*id).dtype }.into());
-                self.nodes.push(Node { name, op, operands: vec![wide], results: vec![*id], scratch: Vec::new() });
+                self.push_node(Node { name, op, operands: vec![wide], results: vec![*id], scratch: Vec::new() });
             }
         }
         Ok(self)

@@ -4,6 +4,7 @@
 //! fused op gets the attributes of the nodes found, and its definition must then equal them, operand by operand.
 
 use super::Fusion;
+use crate::graph::uses::Reads;
 use crate::graph::{Graph, Node, Source, ValueId};
 use crate::ops::definition::{Keep, Origin, Pattern, Sought, Term};
 use crate::ops::{Binary, BinaryKind, Op, Shape};
@@ -35,12 +36,18 @@ struct Found {
 ///
 /// # Errors
 /// The reason why the pattern does not fit.
-pub(super) fn fuse(graph: &mut Graph, index: usize, fusion: &Fusion<'_>, sought: &Sought) -> Result<usize, String> {
+pub(super) fn fuse(
+    graph: &mut Graph,
+    index: usize,
+    fusion: &Fusion<'_>,
+    sought: &Sought,
+    reads: &mut Reads,
+) -> Result<usize, String> {
     let seen = &graph.value(graph.nodes[index].results[0]).shape;
     let (mut ways, mut reasons) = (Vec::new(), Vec::new());
     for operands in orders(&graph.nodes[index]) {
-        let steps = steps(graph, &sought.tree, index, operands, seen);
-        match steps.and_then(|steps| find(graph, steps, fusion, sought)) {
+        let steps = steps((&*graph, &*reads), &sought.tree, index, operands, seen);
+        match steps.and_then(|steps| find((&*graph, &*reads), steps, fusion, sought)) {
             Ok(way) => ways.push(way),
             Err(reason) => reasons.push(reason),
         }
@@ -48,7 +55,7 @@ pub(super) fn fuse(graph: &mut Graph, index: usize, fusion: &Fusion<'_>, sought:
     reasons.dedup();
     // Of two products the later one takes their sum.
     let found = ways.into_iter().max_by_key(|way| way.places[0]).ok_or_else(|| reasons.join("; "))?;
-    replace(graph, found)
+    replace(graph, found, reads)
 }
 
 /// A node's operands, in every order in which they have the same result.
@@ -64,7 +71,13 @@ fn orders(node: &Node) -> Vec<Vec<ValueId>> {
 
 /// The nodes of a pattern that ends with the node at `place`, with its operands in this order, whose result is read in the
 /// shape `seen`.
-fn steps(graph: &Graph, step: &Pattern, place: usize, operands: Vec<ValueId>, seen: &Shape) -> Result<Steps, String> {
+fn steps(
+    (graph, reads): (&Graph, &Reads),
+    step: &Pattern,
+    place: usize,
+    operands: Vec<ValueId>,
+    seen: &Shape,
+) -> Result<Steps, String> {
     let mut found = Steps { kept: step.kept.map(|keep| (place, keep)), ..Steps::default() };
     let made = &graph.value(graph.nodes[place].results[0]).shape;
     for (position, id) in operands.iter().enumerate() {
@@ -75,8 +88,10 @@ fn steps(graph: &Graph, step: &Pattern, place: usize, operands: Vec<ValueId>, se
             found.reads.push((*id, shape.clone()));
             continue;
         };
-        let place = producer(graph, *id, before)?;
-        let ways = orders(&graph.nodes[place]).into_iter().map(|operands| steps(graph, before, place, operands, shape));
+        let place = producer((graph, reads), *id, before)?;
+        let ways = orders(&graph.nodes[place])
+            .into_iter()
+            .map(|operands| steps((graph, reads), before, place, operands, shape));
         let inner = ways.reduce(Result::or).unwrap_or(Ok(Steps::default()))?;
         found.nodes.extend(inner.nodes);
         found.reads.extend(inner.reads);
@@ -87,7 +102,7 @@ fn steps(graph: &Graph, step: &Pattern, place: usize, operands: Vec<ValueId>, se
 }
 
 /// The node that computes a value; it must be this step, with no other reader unless its result is kept.
-fn producer(graph: &Graph, id: ValueId, step: &Pattern) -> Result<usize, String> {
+fn producer((graph, reads): (&Graph, &Reads), id: ValueId, step: &Pattern) -> Result<usize, String> {
     let (id, label) = (graph.viewed(id), step.label);
     let Some((place, _)) = graph.producer(id) else {
         let kind = if matches!(graph.value(id).source, Source::Weight(_)) { "a weight" } else { "an input" };
@@ -95,7 +110,7 @@ fn producer(graph: &Graph, id: ValueId, step: &Pattern) -> Result<usize, String>
     };
     let Node { name, op, operands, .. } = &graph.nodes[place];
     if (step.fits)(op) {
-        let read = step.kept.is_none() && graph.uses(id) > 1;
+        let read = step.kept.is_none() && reads.of(graph, id) > 1;
         return if read { Err(format!("the result of {name} is read elsewhere too")) } else { Ok(place) };
     }
     let parts = op.definition(&graph.shapes(operands)).unwrap_or_default();
@@ -106,7 +121,7 @@ fn producer(graph: &Graph, id: ValueId, step: &Pattern) -> Result<usize, String>
 }
 
 /// The fused op that consists of these nodes.
-fn find(graph: &Graph, steps: Steps, fusion: &Fusion<'_>, sought: &Sought) -> Result<Found, String> {
+fn find((graph, reads): (&Graph, &Reads), steps: Steps, fusion: &Fusion<'_>, sought: &Sought) -> Result<Found, String> {
     let Steps { nodes: given, reads: mut operands, kept } = steps;
     let nodes: Vec<&Node> = given.iter().map(|(place, _)| &graph.nodes[*place]).collect();
     let unlike = || format!("these are no steps of {}", sought.pass);
@@ -143,7 +158,7 @@ fn find(graph: &Graph, steps: Steps, fusion: &Fusion<'_>, sought: &Sought) -> Re
     let last = nodes.last().filter(|_| same && definition.len() == nodes.len()).ok_or_else(unlike)?;
     let places: Vec<usize> = given.iter().map(|(place, _)| *place).collect();
     let (mut results, at) = (last.results.clone(), kept.map_or(places[places.len() - 1], |(place, _)| place));
-    if let Some((place, keep)) = kept.filter(|(place, _)| graph.uses(graph.nodes[*place].results[0]) > 1) {
+    if let Some((place, keep)) = kept.filter(|(place, _)| reads.of(graph, graph.nodes[*place].results[0]) > 1) {
         *keep(&mut op).ok_or_else(unlike)? = true;
         results.push(graph.nodes[place].results[0]);
     }
@@ -159,8 +174,8 @@ fn find(graph: &Graph, steps: Steps, fusion: &Fusion<'_>, sought: &Sought) -> Re
 }
 
 /// Puts a fused op in the place of its nodes; returns its index.
-fn replace(graph: &mut Graph, found: Found) -> Result<usize, String> {
-    let Found { op, operands, results, mut places, at } = found;
+fn replace(graph: &mut Graph, found: Found, reads: &mut Reads) -> Result<usize, String> {
+    let Found { op, operands, results, places, at } = found;
     let name = places.iter().map(|place| graph.nodes[*place].name.as_str()).collect::<Vec<_>>().join(" + ");
     let mut ids = Vec::with_capacity(operands.len());
     for (id, shape) in operands {
@@ -170,12 +185,18 @@ fn replace(graph: &mut Graph, found: Found) -> Result<usize, String> {
     let made = graph.add(&name, op, &ids).map_err(|error| error.to_string())?;
     // Readers and outputs keep their ids.
     made.iter().zip(&results).for_each(|(made, result)| graph.values[made.0].source = Source::View(*result));
-    graph.nodes.swap_remove(at);
-    graph.nodes[at].results = results;
-    places.retain(|place| *place != at);
-    places.sort_unstable();
-    places.iter().rev().for_each(|place| drop(graph.nodes.remove(*place)));
-    Ok(at - places.iter().filter(|place| **place < at).count())
+    let Some(node) = graph.nodes.pop() else { return Err("a node is not there".into()) };
+    for place in places {
+        reads.remove(graph, &graph.nodes[place]);
+        // It stays as an empty place, so that the others keep theirs.
+        let Node { operands, results, scratch, .. } = &mut graph.nodes[place];
+        operands.clear();
+        results.clear();
+        scratch.clear();
+    }
+    graph.put_node(at, Node { results, ..node });
+    reads.add(graph, &graph.nodes[at]);
+    Ok(at)
 }
 
 #[cfg(test)]
@@ -198,13 +219,13 @@ mod tests {
         let heads = graph.view("heads", sum, Shape(vec![Dim::Tokens, Dim::Fixed(2), Dim::Fixed(4)]));
         let y = graph.node("gelu", Activation::from(ActivationKind::GeluErf), &[heads]).unwrap();
         let seen = graph.value(y).shape.clone();
-        let found = steps(&graph, &LAST, 2, vec![heads], &seen).unwrap();
+        let found = steps((&graph, &graph.reads()), &LAST, 2, vec![heads], &seen).unwrap();
         assert_eq!(found.nodes, [(0, vec![x, gain, bias]), (1, vec![norm, other]), (2, vec![heads])]);
         // Rows go through all three, so that the last one's shape is also that of the first one's operand.
         let read: Vec<_> = found.reads.iter().map(|(id, shape)| (*id, shape.0.len())).collect();
         assert_eq!(read, [(x, 3), (gain, 1), (bias, 1), (other, 2)]);
         graph.outputs = vec![y, norm];
-        let reason = steps(&graph, &LAST, 2, vec![heads], &seen).err();
+        let reason = steps((&graph, &graph.reads()), &LAST, 2, vec![heads], &seen).err();
         assert_eq!(reason, Some("the result of norm is read elsewhere too".into()));
     }
 }

@@ -7,8 +7,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::Graph;
 use super::shaders::Registry;
+use super::{Graph, Node};
 use crate::ops::Op;
 
 /// The record of a pass at one candidate.
@@ -72,14 +72,20 @@ pub(super) fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     if graph.nodes.len() < 2 {
         return outcomes;
     }
+    let mut reads = graph.reads();
     let mut sought = Op::sought();
     sought.sort_by_key(|row| row.priority);
     for level in sought.chunk_by(|a, b| a.priority == b.priority) {
         let mut index = 0;
         while index < graph.nodes.len() {
-            let op = &graph.nodes[index].op;
+            let Node { op, results, .. } = &graph.nodes[index];
+            // Without results it is part of another now.
+            if results.is_empty() {
+                index += 1;
+                continue;
+            }
             if let Some(row) = level.iter().find(|row| (row.tree.fits)(op)) {
-                let fused = matcher::fuse(graph, index, fusion, row);
+                let fused = matcher::fuse(graph, index, fusion, row, &mut reads);
                 index = *fused.as_ref().unwrap_or(&index);
                 let done = fused.map_or_else(Done::Declined, |_| Done::Fused);
                 outcomes.push(Outcome { pass: row.pass, node: graph.nodes[index].name.clone(), done });
@@ -87,5 +93,6 @@ pub(super) fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
             index += 1;
         }
     }
+    graph.nodes.retain(|node| !node.results.is_empty());
     outcomes
 }

@@ -1,5 +1,7 @@
 //! Values that gradients read and that are computed again, so that they are not kept in memory.
 
+use std::collections::HashSet;
+
 use super::Copies;
 use crate::Result;
 use crate::graph::{Graph, Node, Source, ValueId};
@@ -17,7 +19,7 @@ impl Graph {
             return Ok(id);
         }
         if !light.contains_key(&seen) {
-            light.extend(self.computed_again(place..place + 1, &[])?);
+            light.extend(self.computed_again(place..place + 1, &HashSet::new())?);
         }
         Ok(light.get(&seen).map_or(id, |copy| self.shaped(*copy, &shape)))
     }
