@@ -166,6 +166,14 @@ def as_int(value: Any, name: str) -> int:
         raise InvalidTypeError(f"{name} is of type {type(value).__name__}, expected int") from None
 
 
+def as_count(value: Any, name: str) -> int:
+    """A whole number from 0 that 63 bits hold."""
+    number = as_int(value, name)
+    if not 0 <= number < 2**63:
+        raise InvalidArgumentError(f"{name} is {number}, expected a number from 0 to 2^63 - 1")
+    return number
+
+
 def positive(value: Any, name: str) -> int:
     """A whole number above 0."""
     number = as_int(value, name)

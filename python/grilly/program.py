@@ -10,7 +10,7 @@ from grilly import _core
 from grilly.closed import closed
 from grilly.device_array import VulkanTensor, placed, wrap
 from grilly.errors import InvalidArgumentError, UnusableError
-from grilly.inputs import need_type
+from grilly.inputs import as_count, need_type
 from grilly.nn.parameter import Parameter
 from grilly.unusable import Unusable
 
@@ -198,7 +198,8 @@ class Graph:
                 raise InvalidArgumentError(f"{name} belongs to another program; release that one first")
         states = [placed(value, device)._array for value in self._states.values()]
         places = [self._place(value) for value in outputs]
-        core = self._core.program(_core.engine(device), places, states, dict(counts or {}))
+        sizes = {name: as_count(size, f"counts[{name!r}]") for name, size in (counts or {}).items()}
+        core = self._core.program(_core.engine(device), places, states, sizes)
         return Program(core, device, self._states)
 
     def _place(self, value: Value) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from grilly import _core
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError
-from grilly.inputs import need_type
+from grilly.inputs import as_count, need_type
 
 __all__ = ["TextModel", "as_bytes", "as_integers", "as_json", "as_plain", "as_windows"]
 
@@ -23,7 +23,13 @@ def as_bytes(text: Any) -> bytes:
         b'\\xc3\\xa9!'
     """
     if isinstance(text, str):
-        return text.encode()
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgumentError(
+                f"the text holds a lone surrogate (half a character) at {error.start}; "
+                'text.encode("utf-8", "replace") puts a question mark in its place'
+            ) from None
     need_type(text, bytes | bytearray, "the text", "bytes or str")
     return bytes(text)
 
@@ -36,7 +42,10 @@ def as_integers(values: Any, name: str, axes: int) -> np.ndarray:
         >>> as_integers([3, 1], "tokens", 1).tolist()
         [3, 1]
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError):
+        raise InvalidArgumentError(f"{name} has rows of unequal lengths, expected {axes} axes of integers") from None
     if array.size == 0:
         array = array.astype(np.uint32)
     if array.ndim != axes or array.dtype.kind not in "iu":
@@ -140,7 +149,7 @@ class TextModel:
             bytes for a prompt of bytes or a str, else a list of integers; without the prompt.
 
         Raises:
-            InvalidArgumentError: An empty prompt, or a setting out of range.
+            InvalidArgumentError: An empty prompt, or a count or setting out of range.
             IndexOutOfRangeError: A token outside the vocabulary.
 
         Example:
@@ -149,6 +158,7 @@ class TextModel:
             >>> len(Trainer(config, device="cpu").generate("In the beginning", 3))
             3
         """
+        count = as_count(count, "count")
         is_text = isinstance(prompt, bytes | bytearray | str)
         tokens = self.encode(prompt) if is_text else as_integers(prompt, "prompt", 1).tolist()
         sampling = {"seed": seed, "temperature": temperature, "top_k": top_k, "top_p": top_p}

@@ -13,6 +13,7 @@ import numpy as np
 from grilly import _core
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
+from grilly.inputs import as_count
 from grilly.train.config import TransformerConfig
 from grilly.train.curve import numbers
 from grilly.train.text import TextModel, as_bytes, as_json, as_windows
@@ -137,6 +138,7 @@ class Trainer(TextModel):
             >>> [step.step for step in again.run()]
             [3]
         """
+        steps = None if steps is None else as_count(steps, "steps")
         return cls._of(_core.Trainer.resumed(_core.engine(device), as_bytes(text), folder, steps))
 
     @classmethod
