@@ -197,9 +197,8 @@ class Graph:
             if isinstance(value, Parameter) and value.lent:
                 raise InvalidArgumentError(f"{name} belongs to another program; release that one first")
         states = [placed(value, device)._array for value in self._states.values()]
-        places = [self._place(value) for value in outputs]
         sizes = {name: as_count(size, f"counts[{name!r}]") for name, size in (counts or {}).items()}
-        core = self._core.program(_core.engine(device), places, states, sizes)
+        core = self._core.program(_core.engine(device), [self._place(value) for value in outputs], states, sizes)
         return Program(core, device, self._states)
 
     def _place(self, value: Value) -> int:

@@ -6,7 +6,7 @@ use super::need;
 use crate::model::rotary::Rotary;
 use crate::model::spec::{EncoderSpec, Layer, Matrix, Norms, PositionRows, Positions, Product, Table};
 use crate::ops::ActivationKind;
-use crate::process::memory::need;
+use crate::process::memory;
 use crate::{Error, Result};
 
 /// How a model knows the positions of tokens.
@@ -168,7 +168,7 @@ impl TransformerConfig {
         // The logits and their gradients, and the hidden states; nodes and names of the graph.
         let numbers = (1 + kinds as u128) * parameters + angles + tokens as u128 * (2 * words + 2 * columns);
         let purpose = format!("{parameters} parameters in training, and batches of {tokens} tokens");
-        need(4 * numbers + GRAPH_BYTES * layers, &purpose)
+        memory::need(4 * numbers + GRAPH_BYTES * layers, &purpose)
     }
 
     /// The same without what training alone has.
