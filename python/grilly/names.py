@@ -30,7 +30,6 @@ MOVED = {
     "grilly.optim.one_cycle": "grilly.optim.rates",
     "grilly.optim.plateau": "grilly.optim.rates",
     "grilly.outputs": "grilly.tensors",
-    "grilly.place": "grilly.inputs",
     "grilly.quant.operands": "grilly.quant.rows",
     "grilly.sentence_transformer.decoding": "grilly.sentence_transformer.model",
     "grilly.sentence_transformer.exporting": "grilly.sentence_transformer.model",

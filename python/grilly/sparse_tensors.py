@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import UnsupportedError
-from grilly.inputs import Place, check_dtype, device_and_dtype, device_name
+from grilly.inputs import check_dtype, device_and_dtype, device_name
+from grilly.place import Place
 
 if TYPE_CHECKING:
     from grilly.sparse import SparseRows

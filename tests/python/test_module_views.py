@@ -13,7 +13,7 @@ from models import heads, routers
 
 from grilly import CrossEncoder, SentenceTransformer, SparseEncoder, VulkanSentenceTransformer
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError, UnsupportedNameError
-from grilly.inputs import Place
+from grilly.place import Place
 from grilly.sentence_transformer.module_kinds import FLAGS
 
 TEXTS = ["a dog and the cat", "one two three", ""]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from grilly.errors import GrillyError
-from grilly.inputs import Place, device_name, logger, merge_prompts, need_one_of, positive
+from grilly.inputs import device_name, logger, merge_prompts, need_one_of, positive
+from grilly.place import Place
 from grilly.sentence_transformer.aliases import say_once
 from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.loaded import Loaded

@@ -1,1 +1,0 @@
-from grilly.inputs import *
