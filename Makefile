@@ -114,6 +114,12 @@ test-sync: setup-test $(STAMPS)/installed ## The Python tests with the validatio
 test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 GB once, into .venv-live)
 	@$(TEST_ENV) $(LIVE)/bin/python -m pytest tests/live $(ARGS)
 
+SECONDS ?= 60
+.PHONY: fuzz
+fuzz: setup-live ## Random programs of optimisers beside torch, and damaged checkpoint files, from a new seed; SECONDS=3600 of each
+	@seed=$$(date +%s); for driver in optimizers checkpoints; do \
+	  $(LIVE)/bin/python tests/fuzz/$$driver.py --seconds $(SECONDS) --seed $$seed; done
+
 .PHONY: test-arm
 test-arm: toolchain ## The unit test of the CPU's byte products on ARM, under qemu (unpacks Debian's compiler into target/arm)
 	@scripts/test-arm.sh

@@ -80,7 +80,7 @@ def test_checkpoints_without_hashes_resume(tmp_path):
 
 def test_a_loss_that_is_not_a_number_is_told(tmp_path):
     config = replace(BYTES, vocab_size=256)
-    trainer = Trainer(config, TEXT, tmp_path, device="cpu", batch_size=4, steps=1, learning_rate=1e38)
+    trainer = Trainer(config, TEXT, tmp_path, device="cpu", batch_size=4, steps=1, learning_rate=1e37)
     (step,) = trainer.run()
     assert np.isnan(step.held_out_loss) and np.isnan(trainer.held_out_loss())
 

@@ -77,7 +77,11 @@ fn a_record_has_its_own_hash_but_for_how_it_is_written() {
     let mut record: serde_json::Value = serde_json::from_str(&whole).unwrap();
     // Other spaces, another order.
     fs::write(&path, record.to_string()).unwrap();
-    assert_eq!(Checkpoint::read(&path).unwrap(), checkpoint(7));
+    let is_read = || {
+        let read = Checkpoint::read(&path).unwrap();
+        assert_eq!((&read.options, read.hashes()), (&checkpoint(7).options, checkpoint(7).hashes()));
+    };
+    is_read();
     fs::write(&path, whole.replace("\"eps\": 1e-8", "\"eps\": 1e-9")).unwrap();
     let error = Checkpoint::read(&path).unwrap_err().to_string();
     assert!(error.contains("step-00000007.json: is damaged: it does not have its SHA-256"), "{error}");
@@ -87,7 +91,7 @@ fn a_record_has_its_own_hash_but_for_how_it_is_written() {
     assert!(Checkpoint::read(&path).is_err());
     record["format"] = 1.into();
     fs::write(&path, record.to_string()).unwrap();
-    assert_eq!(Checkpoint::read(&path).unwrap(), checkpoint(7));
+    is_read();
 }
 
 #[test]
