@@ -54,7 +54,7 @@ interrupted(lambda: Trainer(config, text, folder / "run", device="cpu", tokenize
 assert not (folder / "run").exists()
 """,
     "held out": """
-text = bytes((7 * i * i + 3 * i) % 128 for i in range(60000))
+text = bytes((7 * i * i + 3 * i) % 128 for i in range(500000))
 def trained(name):
     return Trainer(BYTES, text, folder / name, device="cpu", batch_size=1, steps=2, held_out=0.5, checkpoint_steps=1)
 def plain(name):
