@@ -225,8 +225,8 @@ def main() -> int:
     if "--write" in sys.argv[1:]:
         for form, (lacks, beyond) in found.items():
             entry = table[form]
-            for kind in KINDS:
-                keys = entry.get(kind, [])
+            for kind in entry.keys() & set(KINDS):
+                keys = entry[kind]
                 kept = [key for key in keys if key not in beyond]
                 entry[kind] = kept if isinstance(keys, list) else {key: keys[key] for key in kept}
             if lacks:
