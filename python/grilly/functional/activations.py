@@ -1,5 +1,7 @@
 """Elementwise activations and their derivatives; activations.json has what their docstrings say."""
 
+from __future__ import annotations  # The documentation shows those of functions that the table makes.
+
 import inspect
 import json
 import math
