@@ -152,7 +152,9 @@ def dispatch(
         groups: Workgroups along x, y and z; omitted ones are 1.
         buffers: An array for each storage buffer, by its name in `function.bindings`: a `VulkanTensor` of the device,
             or anything convertible by NumPy. float16, int8, uint8, int32 and uint32 are kept, bool becomes int32, other
-            floats float32. Arrays are immutable: the function writes to a copy.
+            floats float32. A buffer of floats takes floats of its width, one of integers also narrower numbers, packed.
+            The shader's `.length()` is that of the array, but 1 for a buffer of bytes without elements. Arrays are
+            immutable: the function writes to a copy.
         push: A number for each member of the push block, by name.
         constants: Values of specialization constants, by lowercase name; default those of the shader.
         device: `"vulkan"` or `"vulkan:N"`; default `"vulkan"`.
@@ -163,9 +165,10 @@ def dispatch(
     Raises:
         InvalidArgumentError: An unknown or missing name; a number out of range of its type; a group count that is
             negative or exceeds 32 bits.
-        InvalidTypeError: Not a function, a mapping, numbers or an array of a supported type.
+        InvalidTypeError: Not a function, a mapping, numbers or an array of a supported type; an array of another kind of
+            number than the shader reads.
         UnsupportedError: More workgroups than the device supports, or the device is the CPU.
-        PipelineCreationFailed: The device lacks what the shader needs.
+        PipelineCreationFailed: The device lacks what the shader needs, with these constants.
 
     Source: Vulkan's vkCmdDispatch.
 

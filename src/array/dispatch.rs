@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::{Array, Engine};
-use crate::backend::vulkan::{Access, Scalar, Variant};
+use crate::backend::vulkan::{Access, Binding, Scalar, Variant};
 use crate::backend::{Memory, UserDispatch};
 use crate::compiler::ComputeFunction;
+use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// A dispatch of one function; buffers and numbers are identified by their names in the shader.
@@ -28,7 +29,7 @@ impl Engine {
     /// `readonly`. An array that is also referenced elsewhere is not changed: a copy is written instead.
     ///
     /// # Errors
-    /// `InvalidArgument` for a buffer, member or constant that is unknown or missing, or a number outside the range of
+    /// `InvalidType` for an array of another kind of number than the shader reads; `InvalidArgument` for a buffer, member or constant that is unknown or missing, or a number outside the range of
     /// its type; `Unsupported` on the CPU and for more workgroups than the device allows; `PipelineCreationFailed`
     /// naming the missing device feature; `OutOfMemory` or a device fault.
     ///
@@ -70,7 +71,11 @@ impl Engine {
         let defaults: Vec<_> = variant.constants.iter().map(|c| (c.name, c.scalar, Some(c.default))).collect();
         let push = numbers(variant, "push constant", &push, &members)?;
         let constants = numbers(variant, "specialization constant", &constants, &defaults)?;
-        let call = UserDispatch { variant, groups, push, constants };
+        for (binding, array) in variant.bindings.iter().zip(&arrays) {
+            check_elements(function, binding, array.dtype)?;
+        }
+        let bytes = arrays.iter().map(|array| array.dtype.bytes(array.elements()) as u64).collect();
+        let call = UserDispatch { variant, groups, push, constants, bytes };
         let mut memories: Vec<Memory> =
             arrays.iter_mut().map(|array| std::mem::replace(&mut array.memory, Memory::empty())).collect();
         self.backend.dispatch(&call, &mut memories)?;
@@ -78,6 +83,28 @@ impl Engine {
         let array = |array: Array, memory| Array::computed(self, memory, array.shape, array.dtype);
         Ok(written.map(|((binding, given), memory)| (binding.name, array(given, memory))).collect())
     }
+}
+
+/// Refuses an array of another kind of number than the shader reads. Integers may hold narrower numbers, packed.
+fn check_elements(function: &ComputeFunction, binding: &Binding, dtype: DType) -> Result<()> {
+    let Some((_, read)) = function.elements.iter().find(|(index, _)| *index == binding.index) else { return Ok(()) };
+    let (float, bits) = (dtype.is_float(), 8 * dtype.bytes(1) as u32);
+    let fits = if read.float {
+        float && bits == read.bits
+    } else {
+        bits < read.bits || (bits == read.bits && !(float && bits == 32))
+    };
+    if fits {
+        return Ok(());
+    }
+    let kind = if read.float { "floating-point numbers" } else { "integers" };
+    Err(Error::InvalidType(format!(
+        "{}: {} is {}, and the shader reads {kind} of {} bits; convert the array, or view its bits as integers",
+        function.shader,
+        binding.name,
+        dtype.name(),
+        read.bits
+    )))
 }
 
 fn missing(variant: &Variant, what: &str, name: &str) -> Error {

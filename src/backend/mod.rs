@@ -210,6 +210,8 @@ pub struct UserDispatch {
     pub push: Vec<u32>,
     /// Bits of the specialization constants, in the variant's order.
     pub constants: Vec<u32>,
+    /// Bytes of each array, in the order of the bindings.
+    pub bytes: Vec<u64>,
 }
 
 /// Runs plans on arrays that stay in place, instead of on separate batches.

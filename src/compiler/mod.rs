@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub use config::{CompileOptions, Defines, OptimizationLevel, ShaderCompilerConfig, TargetEnv};
 pub use register::{enter, register, row};
 
-use crate::backend::vulkan::reflect::{Names, reflect};
-use crate::backend::vulkan::{self, Interface, Variant, spirv_tools};
+use crate::backend::vulkan::reflect::{Names, elements, reflect};
+use crate::backend::vulkan::{self, Element, Interface, Variant, spirv_tools};
 use crate::{Error, Result};
 use cache::Compiled;
 use functions::MAIN;
@@ -43,6 +43,8 @@ pub struct ComputeFunction {
     /// The module and its interface.
     pub variant: &'static Variant,
     pub(crate) interface: Interface,
+    /// What its buffers are made of, by binding.
+    pub(crate) elements: Vec<(u32, Element)>,
 }
 
 /// Compiles the shaders of a folder.
@@ -115,7 +117,8 @@ impl ShaderCompiler {
         if module::prints(&compiled.spirv) {
             vulkan::expect_prints();
         }
-        Ok(ComputeFunction { shader, function: function.to_owned(), variant, interface })
+        let elements = elements(&compiled.spirv).unwrap_or_default();
+        Ok(ComputeFunction { shader, function: function.to_owned(), variant, interface, elements })
     }
 
     fn failure(&self, shader: &str, problem: String) -> Error {

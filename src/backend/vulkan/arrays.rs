@@ -129,7 +129,7 @@ impl ArrayEngine for VulkanArrays {
     }
 
     fn dispatch(&self, call: &UserDispatch, buffers: &mut [Memory]) -> Result<()> {
-        let UserDispatch { variant, groups, push, constants } = call;
+        let UserDispatch { variant, groups, push, constants, bytes } = call;
         let device = &self.opened.device;
         let capabilities = &device.capabilities;
         registry::fits(variant, capabilities)?;
@@ -141,12 +141,13 @@ impl ArrayEngine for VulkanArrays {
         let mut pipelines = self.opened.pipelines.get(device, [(*variant, &**constants)])?;
         let work = &mut *lock(&self.work);
         let mut slices = Vec::with_capacity(buffers.len());
-        for (memory, binding) in buffers.iter_mut().zip(variant.bindings) {
+        for ((memory, binding), bytes) in buffers.iter_mut().zip(variant.bindings).zip(bytes) {
             let memory = match binding.access {
                 Access::Read => self.input(work, memory)?,
                 Access::Write | Access::ReadWrite => self.own(work, memory)?,
             };
-            slices.push(bindable(variant.name, memory)?);
+            // A shader's `.length()` counts the elements of this range, which no device has empty.
+            slices.push(Slice { bytes: (*bytes).max(1), ..bindable(variant.name, memory)? });
         }
         if let (Some(pipeline), false) = (pipelines.pop(), groups.contains(&0)) {
             let push = bytemuck::cast_slice(push).to_vec();

@@ -49,6 +49,15 @@ impl Scalar {
     }
 }
 
+/// The kind of number of which a storage buffer is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Element {
+    /// Whether it is a floating-point number.
+    pub float: bool,
+    /// Its size.
+    pub bits: u32,
+}
+
 /// One storage buffer of set 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding<Name = String> {

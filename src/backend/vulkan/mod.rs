@@ -49,7 +49,7 @@ pub(crate) use device::expect_prints;
 pub use device::{abandon, devices, in_use, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use dispatched::{Built, built, dispatched};
-pub use interface::Interface;
+pub use interface::{Element, Interface};
 pub use kernel::{
     Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Specialization, Variant,
 };

@@ -2,10 +2,10 @@
 //!
 //! Used by the build script for grilly's own shaders, and by the run-time compiler for users' shaders.
 
-use rspirv::dr::Operand;
+use rspirv::dr::{Instruction, Operand};
 use rspirv::spirv::{Decoration, ExecutionMode, ExecutionModel, Op, StorageClass};
 
-use super::interface::{Access, Binding, Constant, Interface, PushMember};
+use super::interface::{Access, Binding, Constant, Element, Interface, PushMember};
 use super::spirv::{Reader, literal, load, operand_id};
 
 /// How complete a module's names are.
@@ -48,6 +48,30 @@ pub fn sizes(words: &[u32], constants: &[(u32, u32)]) -> Result<([u32; 3], u32),
     Ok((reader.local_size()?, reader.shared_bytes()?))
 }
 
+/// The numbers of a module's storage buffers by binding, where all members of a buffer are made of one kind.
+///
+/// # Errors
+/// As [`reflect`].
+#[allow(dead_code)] // the build script checks no arrays
+pub fn elements(words: &[u32]) -> Result<Vec<(u32, Element)>, String> {
+    let module = load(words)?;
+    let reader = Reader::new(&module, false);
+    let (mut found, mut mixed) = (Vec::new(), Vec::new());
+    for (id, block) in reader.buffers()? {
+        let Some(index) = reader.decoration(id, None, Decoration::Binding) else { continue };
+        for place in 0..block.operands.len() {
+            let element = reader.element(operand_id(block, place)?);
+            match found.iter().find(|(other, _)| *other == index) {
+                Some((_, known)) if Some(*known) != element => mixed.push(index),
+                Some(_) => {}
+                None => element.map_or_else(|| mixed.push(index), |element| found.push((index, element))),
+            }
+        }
+    }
+    found.retain(|(index, _)| !mixed.contains(index));
+    Ok(found)
+}
+
 impl Reader<'_> {
     /// One compute entry point, `main`.
     fn entry_point(&self) -> Result<(), String> {
@@ -63,7 +87,8 @@ impl Reader<'_> {
         Err(format!("the entry point is {name:?} of a {model:?} shader, expected \"main\" of a compute shader"))
     }
 
-    fn bindings(&self) -> Result<Vec<Binding>, String> {
+    /// The storage buffers, each with its block.
+    fn buffers(&self) -> Result<Vec<(u32, &Instruction)>, String> {
         let mut buffers = self.variables(StorageClass::StorageBuffer)?;
         for class in [StorageClass::Uniform, StorageClass::UniformConstant] {
             for (id, block) in self.variables(class)? {
@@ -77,8 +102,32 @@ impl Reader<'_> {
                 buffers.push((id, block));
             }
         }
+        match buffers.iter().find(|(_, block)| block.class.opcode != Op::TypeStruct) {
+            Some((id, _)) => {
+                let name = self.name(*id, None);
+                Err(format!("{name} is an array of buffers; declare each buffer with a binding of its own"))
+            }
+            None => Ok(buffers),
+        }
+    }
+
+    /// The kind of number of which a type is made, if it is one.
+    fn element(&self, id: u32) -> Option<Element> {
+        let declaration = self.declaration(id).ok()?;
+        let bits = literal(declaration.operands.first());
+        match declaration.class.opcode {
+            Op::TypeFloat => Some(Element { float: true, bits }),
+            Op::TypeInt => Some(Element { float: false, bits }),
+            Op::TypeVector | Op::TypeMatrix | Op::TypeArray | Op::TypeRuntimeArray => {
+                self.element(operand_id(declaration, 0).ok()?)
+            }
+            _ => None,
+        }
+    }
+
+    fn bindings(&self) -> Result<Vec<Binding>, String> {
         let mut bindings: Vec<Binding> = Vec::new();
-        for (id, block) in buffers {
+        for (id, block) in self.buffers()? {
             let index = self.decoration(id, None, Decoration::Binding).ok_or("a storage buffer without a binding")?;
             let block_id = block.result_id.unwrap_or(0);
             let members = block.operands.len() as u32;

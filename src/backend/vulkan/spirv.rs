@@ -117,10 +117,19 @@ impl<'a> Reader<'a> {
                 let lanes = literal(declaration.operands.get(1)).next_power_of_two();
                 lanes * self.bytes(self.operand(declaration, 0)?)?
             }
-            Op::TypeArray => self.bytes(self.operand(declaration, 0)?)? * self.evaluate(operand_id(declaration, 1)?)?,
+            Op::TypeArray => match self.evaluate(operand_id(declaration, 1)?)? {
+                0 => return Err("an array of no elements in shared memory".into()),
+                elements => {
+                    let bytes = self.bytes(self.operand(declaration, 0)?)?.checked_mul(elements);
+                    bytes.ok_or("more than 4 GiB of shared memory")?
+                }
+            },
             Op::TypeStruct => {
-                let member = |place| self.bytes(self.operand(declaration, place)?);
-                (0..declaration.operands.len()).map(member).sum::<Result<_, _>>()?
+                let member = |sum: u32, place| {
+                    let bytes = self.bytes(self.operand(declaration, place)?)?;
+                    sum.checked_add(bytes).ok_or_else(|| "more than 4 GiB of shared memory".to_owned())
+                };
+                (0..declaration.operands.len()).try_fold(0, member)?
             }
             other => return Err(format!("shared memory of type {other:?}")),
         })
