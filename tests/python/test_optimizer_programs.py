@@ -16,6 +16,7 @@ def test_copies_pickles_and_saved_states_change_no_bit(part):
 
 
 def test_the_driver_tells_a_fault_with_its_seed_and_a_short_program(monkeypatch, capsys):
+    monkeypatch.setattr(optimizers, "torch", None)  # one of another version may differ
     assert optimizers.main(["--programs", "2", "--seed", "7"]) == 0
     assert "optimizers: 2 programs from seed 7" in capsys.readouterr().out
 
