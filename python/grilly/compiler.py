@@ -165,8 +165,8 @@ def dispatch(
     Raises:
         InvalidArgumentError: An unknown or missing name; a number out of range of its type; a group count that is
             negative or exceeds 32 bits.
-        InvalidTypeError: Not a function, a mapping, numbers or an array of a supported type; an array of another kind of
-            number than the shader reads.
+        InvalidTypeError: Not a function, a mapping, numbers or an array of a supported type; an array of another
+            kind of number than the shader reads.
         UnsupportedError: More workgroups than the device supports, or the device is the CPU.
         PipelineCreationFailed: The device lacks what the shader needs, with these constants.
 

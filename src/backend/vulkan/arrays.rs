@@ -133,6 +133,7 @@ impl ArrayEngine for VulkanArrays {
         let device = &self.opened.device;
         let capabilities = &device.capabilities;
         registry::fits(variant, capabilities)?;
+        registry::fits_with(variant, constants, capabilities)?;
         if groups.iter().zip(capabilities.workgroup_count).any(|(groups, most)| *groups > most) {
             let most = capabilities.workgroup_count;
             let reason = format!("{groups:?} workgroups, {} allows {most:?}", capabilities.name);

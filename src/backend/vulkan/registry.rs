@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use super::generated::ALL;
 use super::kernel::{Kernel, Variant};
-use super::{Capabilities, Feature};
+use super::{Capabilities, Feature, reflect};
 use crate::dtype::DType;
 use crate::graph::shaders::{NAMES, Registry};
 use crate::{Error, Result};
@@ -66,5 +66,36 @@ pub(super) fn fits(variant: &Variant, capabilities: &Capabilities) -> Result<()>
             reason: format!("it needs {}, which {} lacks", feature.name(), capabilities.name),
             remedy: "register a shader that does without for this device".into(),
         }),
+    }
+}
+
+/// Holds the sizes of a user's module with these constants to the limits to which a pipeline holds its literals.
+///
+/// # Errors
+/// `PipelineCreationFailed` naming the limit.
+pub(super) fn fits_with(variant: &Variant, constants: &[u32], capabilities: &Capabilities) -> Result<()> {
+    // A pipeline's own check is that of the defaults.
+    if variant.constants.iter().map(|c| c.default).eq(constants.iter().copied()) {
+        return Ok(());
+    }
+    let refused = |reason: String| Error::PipelineCreationFailed {
+        shader: variant.name.into(),
+        reason,
+        remedy: "its specialization constants must keep to the device's limits, which grilly.info() lists".into(),
+    };
+    let given: Vec<_> = variant.constants.iter().map(|c| c.id).zip(constants.iter().copied()).collect();
+    let (local, shared) = reflect::sizes(&variant.spirv, &given).map_err(refused)?;
+    let most = capabilities.workgroup_size;
+    let limits: [(&str, u64, u32); 5] = [
+        ("bytes of shared memory", shared.into(), capabilities.shared_memory),
+        ("invocations", local.iter().map(|n| u64::from(*n)).product(), capabilities.invocations),
+        ("invocations along x", local[0].into(), most[0]),
+        ("invocations along y", local[1].into(), most[1]),
+        ("invocations along z", local[2].into(), most[2]),
+    ];
+    match limits.into_iter().find(|(_, needs, has)| *needs > u64::from(*has)) {
+        Some((what, needs, has)) => Err(refused(format!("it needs {needs} {what}, {} has {has}", capabilities.name))),
+        None if local.contains(&0) => Err(refused(format!("its workgroup has {local:?} invocations"))),
+        None => Ok(()),
     }
 }

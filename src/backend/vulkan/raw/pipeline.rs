@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use ash::vk;
 
 use super::Device;
-use crate::backend::vulkan::{Module, Variant, dispatched, reflect};
+use crate::backend::vulkan::{Variant, dispatched};
 use crate::{Error, Result};
 
 /// A shader variant with its constants set, ready for dispatch.
@@ -125,22 +125,11 @@ fn check_limits(device: &Device, variant: &Variant, constants: &[u32]) -> Result
     if constants.len() != variant.constants.len() {
         return narrow(format!("{} constants given, it has {}", constants.len(), variant.constants.len()));
     }
-    // Those of grilly's own modules fit by their lowering, and reading a module takes time.
-    let (local, shared) = match &variant.spirv {
-        Module::Words(words) => {
-            let given: Vec<_> = variant.constants.iter().map(|c| c.id).zip(constants.iter().copied()).collect();
-            match reflect::sizes(words, &given) {
-                Ok((local, _)) if local.contains(&0) => return narrow(format!("its workgroup is {local:?}")),
-                Ok(sizes) => sizes,
-                Err(reason) => return narrow(reason),
-            }
-        }
-        _ => (variant.local_size, variant.shared_bytes),
-    };
+    let local = variant.local_size;
     let limits = [
         ("storage buffers", variant.bindings.len() as u64, u64::from(capabilities.storage_buffers)),
         ("bytes of push constants", variant.push_bytes.into(), capabilities.push_constants.into()),
-        ("bytes of shared memory", shared.into(), capabilities.shared_memory.into()),
+        ("bytes of shared memory", variant.shared_bytes.into(), capabilities.shared_memory.into()),
         ("invocations", local.iter().map(|n| u64::from(*n)).product(), capabilities.invocations.into()),
         ("invocations along x", local[0].into(), capabilities.workgroup_size[0].into()),
         ("invocations along y", local[1].into(), capabilities.workgroup_size[1].into()),
