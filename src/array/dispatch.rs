@@ -6,7 +6,6 @@ use super::{Array, Engine};
 use crate::backend::vulkan::{Access, Binding, Scalar, Variant};
 use crate::backend::{Memory, UserDispatch};
 use crate::compiler::ComputeFunction;
-use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// A dispatch of one function; buffers and numbers are identified by their names in the shader.
@@ -71,10 +70,8 @@ impl Engine {
         let defaults: Vec<_> = variant.constants.iter().map(|c| (c.name, c.scalar, Some(c.default))).collect();
         let push = numbers(variant, "push constant", &push, &members)?;
         let constants = numbers(variant, "specialization constant", &constants, &defaults)?;
-        for (binding, array) in variant.bindings.iter().zip(&arrays) {
-            check_elements(function, binding, array.dtype)?;
-        }
-        let bytes = arrays.iter().map(|array| array.dtype.bytes(array.elements()) as u64).collect();
+        let bytes = variant.bindings.iter().zip(&arrays).map(|(binding, array)| bytes_of(function, binding, array));
+        let bytes = bytes.collect::<Result<_>>()?;
         let call = UserDispatch { variant, groups, push, constants, bytes };
         let mut memories: Vec<Memory> =
             arrays.iter_mut().map(|array| std::mem::replace(&mut array.memory, Memory::empty())).collect();
@@ -85,24 +82,30 @@ impl Engine {
     }
 }
 
-/// Refuses an array of another kind of number than the shader reads. Integers may hold narrower numbers, packed.
-fn check_elements(function: &ComputeFunction, binding: &Binding, dtype: DType) -> Result<()> {
-    let Some((_, read)) = function.elements.iter().find(|(index, _)| *index == binding.index) else { return Ok(()) };
-    let (float, bits) = (dtype.is_float(), 8 * dtype.bytes(1) as u32);
+/// The bytes of an array that a shader sees: all, and of narrower numbers packed into integers the whole last one.
+///
+/// # Errors
+/// `InvalidType` for another kind of number than the shader reads.
+fn bytes_of(function: &ComputeFunction, binding: &Binding, array: &Array) -> Result<u64> {
+    let (float, bits) = (array.dtype.is_float(), 8 * array.dtype.bytes(1) as u32);
+    let bytes = array.dtype.bytes(array.elements()) as u64;
+    let Some((_, read)) = function.elements.iter().find(|(index, _)| *index == binding.index) else {
+        return Ok(bytes.next_multiple_of(4));
+    };
     let fits = if read.float {
         float && bits == read.bits
     } else {
         bits < read.bits || (bits == read.bits && !(float && bits == 32))
     };
     if fits {
-        return Ok(());
+        return Ok(bytes.next_multiple_of(u64::from(read.bits / 8).max(1)));
     }
     let kind = if read.float { "floating-point numbers" } else { "integers" };
     Err(Error::InvalidType(format!(
         "{}: {} is {}, and the shader reads {kind} of {} bits; convert the array, or view its bits as integers",
         function.shader,
         binding.name,
-        dtype.name(),
+        array.dtype.name(),
         read.bits
     )))
 }
