@@ -139,6 +139,24 @@ impl Capabilities {
         self.features.contains(&feature)
     }
 
+    /// What a workgroup needs that the device limits: its name, how much, and the limit.
+    pub(super) fn of_workgroup(&self, local: [u32; 3], shared_bytes: u32) -> [(&'static str, u64, u32); 5] {
+        let most = self.workgroup_size;
+        [
+            ("bytes of shared memory", shared_bytes.into(), self.shared_memory),
+            ("invocations", local.iter().fold(1, |all, n| u64::saturating_mul(all, (*n).into())), self.invocations),
+            ("invocations along x", local[0].into(), most[0]),
+            ("invocations along y", local[1].into(), most[1]),
+            ("invocations along z", local[2].into(), most[2]),
+        ]
+    }
+
+    /// Says which of the limits is the first that is exceeded, if one is.
+    pub(super) fn exceeded(&self, needs: impl IntoIterator<Item = (&'static str, u64, u32)>) -> Option<String> {
+        let (what, needs, has) = needs.into_iter().find(|(_, needs, has)| *needs > u64::from(*has))?;
+        Some(format!("it needs {needs} {what}, {} has {has}", self.name))
+    }
+
     /// The portable floor that every kernel must run on: exactly what Vulkan guarantees.
     pub fn floor() -> Self {
         Capabilities {

@@ -85,16 +85,8 @@ pub(super) fn fits_with(variant: &Variant, constants: &[u32], capabilities: &Cap
     };
     let given: Vec<_> = variant.constants.iter().map(|c| c.id).zip(constants.iter().copied()).collect();
     let (local, shared) = reflect::sizes(&variant.spirv, &given).map_err(refused)?;
-    let most = capabilities.workgroup_size;
-    let limits: [(&str, u64, u32); 5] = [
-        ("bytes of shared memory", shared.into(), capabilities.shared_memory),
-        ("invocations", local.iter().map(|n| u64::from(*n)).product(), capabilities.invocations),
-        ("invocations along x", local[0].into(), most[0]),
-        ("invocations along y", local[1].into(), most[1]),
-        ("invocations along z", local[2].into(), most[2]),
-    ];
-    match limits.into_iter().find(|(_, needs, has)| *needs > u64::from(*has)) {
-        Some((what, needs, has)) => Err(refused(format!("it needs {needs} {what}, {} has {has}", capabilities.name))),
+    match capabilities.exceeded(capabilities.of_workgroup(local, shared)) {
+        Some(reason) => Err(refused(reason)),
         None if local.contains(&0) => Err(refused(format!("its workgroup has {local:?} invocations"))),
         None => Ok(()),
     }

@@ -125,20 +125,13 @@ fn check_limits(device: &Device, variant: &Variant, constants: &[u32]) -> Result
     if constants.len() != variant.constants.len() {
         return narrow(format!("{} constants given, it has {}", constants.len(), variant.constants.len()));
     }
-    let local = variant.local_size;
-    let limits = [
-        ("storage buffers", variant.bindings.len() as u64, u64::from(capabilities.storage_buffers)),
-        ("bytes of push constants", variant.push_bytes.into(), capabilities.push_constants.into()),
-        ("bytes of shared memory", variant.shared_bytes.into(), capabilities.shared_memory.into()),
-        ("invocations", local.iter().map(|n| u64::from(*n)).product(), capabilities.invocations.into()),
-        ("invocations along x", local[0].into(), capabilities.workgroup_size[0].into()),
-        ("invocations along y", local[1].into(), capabilities.workgroup_size[1].into()),
-        ("invocations along z", local[2].into(), capabilities.workgroup_size[2].into()),
+    let own = [
+        ("storage buffers", variant.bindings.len() as u64, capabilities.storage_buffers),
+        ("bytes of push constants", variant.push_bytes.into(), capabilities.push_constants),
     ];
-    for (what, needs, has) in limits {
-        if needs > has {
-            return narrow(format!("it needs {needs} {what}, {} has {has}", capabilities.name));
-        }
+    let workgroup = capabilities.of_workgroup(variant.local_size, variant.shared_bytes);
+    if let Some(reason) = capabilities.exceeded(own.into_iter().chain(workgroup)) {
+        return narrow(reason);
     }
     match variant.needs.iter().find(|feature| !capabilities.has(**feature)) {
         Some(feature) => narrow(format!("it needs {}, which {} lacks", feature.name(), capabilities.name)),
