@@ -72,6 +72,9 @@ impl Program {
         let users =
             |Node { op, operands, .. }: &Node| shaders.in_place_of(op, operands.len(), &engine.architecture).is_some();
         let or_products = |node: &Node| users(node) || matches!(node.op, Op::Matmul(_));
+        if !graph.has_narrow(or_products) {
+            return prepared(graph);
+        }
         let mut found = prepared(graph.clone());
         for wide in [&users as &dyn Fn(&Node) -> bool, &or_products] {
             let Err(Error::Unsupported { what, reason }) = &found else { break };
