@@ -6,7 +6,7 @@ mod engines;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use grilly::backend::{Backend, Feed, Program, ProgramOptions, cpu};
+use grilly::backend::{Backend, Executable, Feed, ProgramOptions, cpu};
 use grilly::dtype::DType;
 use grilly::graph::{Graph, Plan};
 use grilly::ops::{Activation, ActivationKind, Counts, Dim, ExpertLinear, Gated, Linear, Route, Shape, WeightedSum};
@@ -48,7 +48,7 @@ fn weights() -> Weights {
 }
 
 /// The program of a mixture, whose outputs are its result and the weights of the experts.
-fn program(backend: &dyn Backend) -> Arc<dyn Program> {
+fn program(backend: &dyn Backend) -> Arc<dyn Executable> {
     let (weights, [hidden, ..]) = (weights(), SIZES);
     let mut graph = Graph::new();
     let x = graph.input("x", Shape::matrix(Dim::Tokens, hidden), DType::F32);
@@ -71,7 +71,7 @@ fn program(backend: &dyn Backend) -> Arc<dyn Program> {
     backend.prepare(Arc::new(Plan::new(graph)), Arc::new(weights), ProgramOptions::default()).unwrap()
 }
 
-fn run(program: &dyn Program, x: &[f32]) -> Vec<Vec<f32>> {
+fn run(program: &dyn Executable, x: &[f32]) -> Vec<Vec<f32>> {
     let counts = Counts::new(x.len() / SIZES[0], 1);
     let feed = Feed { counts, inputs: vec![bytemuck::cast_slice(x)], outputs: vec![0, 1] };
     program.submit(&feed).unwrap().wait().unwrap()

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Array, Engine, program};
 use crate::backend::chunk::{Chunk, aligned, from_first};
-use crate::backend::{Backend, BackendKind, BatchLimits, Feed, Pending, Program, ProgramOptions};
+use crate::backend::{Backend, BackendKind, BatchLimits, Executable, Feed, Pending, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Plan, Value, ValueId};
 use crate::ops::{Counts, Dim};
@@ -43,7 +43,7 @@ impl ByLength {
         plan: &Plan,
         weights: &dyn WeightSource,
         options: ProgramOptions,
-    ) -> Result<Arc<dyn Program>> {
+    ) -> Result<Arc<dyn Executable>> {
         let engine = Engine::own(backend, plan, options)?;
         let mut wide = plan.widened();
         let graph = &mut wide.graph;
@@ -159,7 +159,7 @@ fn groups(sequences: &[(Dim, &[u32], usize)], most: impl Fn(&[usize]) -> usize) 
     Ok(groups)
 }
 
-impl Program for ByLength {
+impl Executable for ByLength {
     fn limits(&self) -> BatchLimits {
         BatchLimits { tokens: TOKENS, longest_text: usize::MAX, in_flight: 2 }
     }

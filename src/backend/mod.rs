@@ -121,7 +121,7 @@ fn copies(read: impl FnOnce(Reader<'_>) -> Result<()>) -> Result<Vec<Vec<f32>>> 
 }
 
 /// A plan prepared on a backend, with its weights loaded. Dropping it frees them.
-pub trait Program: Send + Sync {
+pub trait Executable: Send + Sync {
     /// Returns the limits of a batch.
     fn limits(&self) -> BatchLimits;
     /// Starts a batch. With `in_flight` batches already in flight it waits for the device, never for another caller.
@@ -288,7 +288,7 @@ pub trait Backend: Send + Sync {
         plan: Arc<Plan>,
         weights: Arc<dyn WeightSource>,
         options: ProgramOptions,
-    ) -> Result<Arc<dyn Program>>;
+    ) -> Result<Arc<dyn Executable>>;
     /// Returns the engine for arrays: one shared by all calls without `own`, or a private one with these options.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use super::session::{Session, Work, matrix};
 use super::stages::{Stage, prepare};
 use super::{Encoded, Model};
 use crate::Result;
-use crate::backend::{Program, ProgramOptions, cpu};
+use crate::backend::{Executable, ProgramOptions, cpu};
 use crate::graph::{Graph, Node, Rounding, Source, TokenProducts, ValueId};
 use crate::model::encoder::{Built, Input};
 use crate::model::weights::Weights;
@@ -132,7 +132,7 @@ fn values(
     inputs: &[Input],
     wanted: &[ValueId],
     tokens: Vec<Tokens>,
-    prepare: impl FnOnce(&Stage) -> Result<Arc<dyn Program>>,
+    prepare: impl FnOnce(&Stage) -> Result<Arc<dyn Executable>>,
 ) -> Result<Vec<Vec<f32>>> {
     if wanted.is_empty() {
         return Ok(Vec::new());

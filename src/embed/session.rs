@@ -8,7 +8,7 @@ use ndarray::{Array2, ArrayView2, s};
 use super::parts::{Parts, Patience};
 use super::stages::{Runner, Stage};
 use super::{Encoded, Model, Route};
-use crate::backend::{BackendKind, Feed, Pending, Program};
+use crate::backend::{BackendKind, Executable, Feed, Pending};
 use crate::model::encoder::{Input, STATES, outputs};
 use crate::ops::Counts;
 use crate::text::packing::{self, Batch};
@@ -100,7 +100,7 @@ impl<'a> Work<'a> {
     }
 
     /// Submits a batch.
-    pub(super) fn start(&self, program: &dyn Program, batch: &Batch) -> Result<Pending> {
+    pub(super) fn start(&self, program: &dyn Executable, batch: &Batch) -> Result<Pending> {
         let inputs: Vec<Vec<u32>> = self.stage.inputs.iter().map(|input| self.fill(*input, batch)).collect();
         let feed = Feed {
             counts: self.counts(batch),
@@ -136,7 +136,7 @@ impl<'a> Work<'a> {
 
     /// Starts batches up to the program's limit in flight, then finishes the oldest; returns the number of texts
     /// finished.
-    fn step(&mut self, program: &dyn Program) -> Result<usize> {
+    fn step(&mut self, program: &dyn Executable) -> Result<usize> {
         while self.under_way.len() < program.limits().in_flight
             && let Some(batch) = self.waiting.front()
         {
@@ -233,12 +233,12 @@ impl<'a> Session<'a> {
     }
 
     /// A program of a stage that is not among the route's.
-    pub fn prepare(&self, stage: &Stage) -> Result<Arc<dyn Program>> {
+    pub fn prepare(&self, stage: &Stage) -> Result<Arc<dyn Executable>> {
         self.runner.prepare(&self.route.source, stage)
     }
 
     /// The program of a stage; if the device cannot run it, the CPU replaces the runner.
-    fn program(&mut self, stage: &Stage) -> Result<Arc<dyn Program>> {
+    fn program(&mut self, stage: &Stage) -> Result<Arc<dyn Executable>> {
         loop {
             match self.runner.program(&self.route.source, stage) {
                 Err(error) if self.runner.may_move(&error) => self.replace(&error)?,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::array::ByLength;
 use crate::backend::choose::{self, DeviceRequest};
-use crate::backend::{Backend, BackendKind, Program, ProgramOptions, cpu};
+use crate::backend::{Backend, BackendKind, Executable, ProgramOptions, cpu};
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
 use crate::graph::shaders::Registry;
@@ -66,7 +66,7 @@ pub(super) fn prepare(
     stage: &Stage,
     weights: &Arc<Weights>,
     options: ProgramOptions,
-) -> Result<Arc<dyn Program>> {
+) -> Result<Arc<dyn Executable>> {
     match stage.plan.graph.needs_one_length() {
         true => ByLength::prepare(backend, &stage.plan, &**weights, options),
         false => backend.prepare(stage.plan.clone(), weights.clone(), options),
@@ -120,7 +120,7 @@ pub(super) struct Runner {
     pub reason: String,
     backend: Arc<dyn Backend>,
     /// By the places of their stages, each prepared on first use.
-    programs: Vec<Mutex<Option<Arc<dyn Program>>>>,
+    programs: Vec<Mutex<Option<Arc<dyn Executable>>>>,
 }
 
 impl Runner {
@@ -130,7 +130,7 @@ impl Runner {
     }
 
     /// The program of a stage; uploads its weights on first use.
-    pub fn program(&self, source: &Source, stage: &Stage) -> Result<Arc<dyn Program>> {
+    pub fn program(&self, source: &Source, stage: &Stage) -> Result<Arc<dyn Executable>> {
         let mut program = self.programs[stage.place].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*program {
             return Ok(known.clone());
@@ -139,7 +139,7 @@ impl Runner {
     }
 
     /// A program of a stage that is not among the source's.
-    pub fn prepare(&self, source: &Source, stage: &Stage) -> Result<Arc<dyn Program>> {
+    pub fn prepare(&self, source: &Source, stage: &Stage) -> Result<Arc<dyn Executable>> {
         prepare(&*self.backend, stage, &source.weights, source.options)
     }
 

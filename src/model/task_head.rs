@@ -14,7 +14,7 @@ pub enum Task {
 
 /// A step of a head; its tensors have the step's name, then `.weight` and `.bias`.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum HeadStep {
     /// One vector per text from those of its tokens.
     Pool(PoolMode),
     /// `x W^T + b`.
@@ -39,15 +39,15 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl HeadStep {
     /// A product with a bias.
     pub fn linear(name: &str, columns: usize) -> Self {
-        Step::Linear { name: name.into(), bias: true, columns }
+        HeadStep::Linear { name: name.into(), bias: true, columns }
     }
 
     /// A layer norm with a bias.
     pub fn norm(name: &str, eps: f32) -> Self {
-        Step::Norm { name: name.into(), kind: NormKind::Layer { bias: true }, eps }
+        HeadStep::Norm { name: name.into(), kind: NormKind::Layer { bias: true }, eps }
     }
 }
 
@@ -57,24 +57,24 @@ pub struct TaskHead {
     /// Its task; the last step of one for words is a product.
     pub task: Task,
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<HeadStep>,
     /// Tensors that stand in for others which a checkpoint may lack: the missing one's name, then the other's.
     pub tied: Vec<[String; 2]>,
 }
 
 impl TaskHead {
     /// A head for scores.
-    pub fn scores(steps: Vec<Step>) -> Self {
+    pub fn scores(steps: Vec<HeadStep>) -> Self {
         TaskHead { task: Task::Scores, steps, tied: Vec::new() }
     }
 
     /// Names of the tensors that the steps read.
     pub fn tensors(&self) -> Vec<String> {
-        let of = |step: &Step| -> Vec<String> {
+        let of = |step: &HeadStep| -> Vec<String> {
             let (name, bias) = match step {
-                Step::Pool(_) | Step::Activation(_) => return Vec::new(),
-                Step::Linear { name, bias, .. } => (name, *bias),
-                Step::Norm { name, kind, .. } => (name, *kind == NormKind::Layer { bias: true }),
+                HeadStep::Pool(_) | HeadStep::Activation(_) => return Vec::new(),
+                HeadStep::Linear { name, bias, .. } => (name, *bias),
+                HeadStep::Norm { name, kind, .. } => (name, *kind == NormKind::Layer { bias: true }),
             };
             let ends = ["weight"].into_iter().chain(bias.then_some("bias"));
             ends.map(|end| format!("{name}.{end}")).collect()
@@ -90,12 +90,12 @@ mod tests {
     #[test]
     fn the_tensors_of_a_head() {
         let steps = vec![
-            Step::Pool(PoolMode::Cls),
-            Step::Linear { name: "a".into(), bias: false, columns: 3 },
-            Step::Activation(ActivationKind::Tanh),
-            Step::Norm { name: "b".into(), kind: NormKind::Layer { bias: false }, eps: 0.1 },
-            Step::norm("c", 0.1),
-            Step::linear("d", 2),
+            HeadStep::Pool(PoolMode::Cls),
+            HeadStep::Linear { name: "a".into(), bias: false, columns: 3 },
+            HeadStep::Activation(ActivationKind::Tanh),
+            HeadStep::Norm { name: "b".into(), kind: NormKind::Layer { bias: false }, eps: 0.1 },
+            HeadStep::norm("c", 0.1),
+            HeadStep::linear("d", 2),
         ];
         let head = TaskHead::scores(steps);
         assert_eq!(head.tensors(), ["a.weight", "b.weight", "c.weight", "c.bias", "d.weight", "d.bias"]);

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use grilly::Error;
-use grilly::backend::{Backend, Feed, Program, cpu};
+use grilly::backend::{Backend, Executable, Feed, cpu};
 use grilly::dtype::DType;
 use grilly::ops::{Counts, Dim, Op};
 
@@ -24,7 +24,7 @@ fn table(test: &str, wanted: &[&str]) -> Option<Vec<Row>> {
     std::fs::read(&path).map_err(missing).ok().map(|bytes| rows::read(&bytes, wanted))
 }
 
-fn run(program: &dyn Program, row: &Row, counts: Counts) -> grilly::Result<Vec<Vec<f32>>> {
+fn run(program: &dyn Executable, row: &Row, counts: Counts) -> grilly::Result<Vec<Vec<f32>>> {
     let inputs = row.inputs(counts);
     let inputs = inputs.iter().map(Vec::as_slice).collect();
     program.submit(&Feed { counts, inputs, outputs: (0..row.results.len()).collect() })?.wait()

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use grilly::backend::{Backend, Program, ProgramOptions};
+use grilly::backend::{Backend, Executable, ProgramOptions};
 use grilly::dtype::DType;
 use grilly::graph::fuse::Fusion;
 use grilly::graph::{Graph, Plan, ValueId};
@@ -207,7 +207,7 @@ impl Row {
     }
 
     /// The row as a plan, ready to run.
-    pub fn prepare(&self, backend: &dyn Backend) -> grilly::Result<Arc<dyn Program>> {
+    pub fn prepare(&self, backend: &dyn Backend) -> grilly::Result<Arc<dyn Executable>> {
         let (mut graph, mut weights) = (Graph::new(), HashMap::new());
         let (shapes, _) = self.shapes();
         let value = |(place, (operand, shape)): (usize, (&Operand, Shape))| -> ValueId {

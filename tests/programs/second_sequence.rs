@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use grilly::Error;
 use grilly::array::ByLength;
-use grilly::backend::{Backend, BackendKind, Feed, Program, ProgramOptions, cpu};
+use grilly::backend::{Backend, BackendKind, Executable, Feed, ProgramOptions, cpu};
 use grilly::dtype::DType;
 use grilly::graph::fuse::Fusion;
 use grilly::graph::{Graph, Plan};
@@ -53,7 +53,7 @@ fn graph() -> Graph {
 }
 
 /// The program with attention fused, and that with its parts for pairs of one length.
-fn prepare(backend: &dyn Backend, weight: &[f32]) -> [Arc<dyn Program>; 2] {
+fn prepare(backend: &dyn Backend, weight: &[f32]) -> [Arc<dyn Executable>; 2] {
     let weight = Weight(bytemuck::cast_slice(weight).to_vec());
     let apart = |op: &Op, _: usize| matches!(op, Op::AttentionOutput(_)).then(|| "a reason".to_owned());
     let parts = Plan::with(graph(), &Fusion { apart: &apart, ..Fusion::default() });
@@ -86,7 +86,7 @@ impl Batch {
         Counts::new(self.x.len() / WIDTH, self.lengths.len()).with(0, self.states.len() / STATE)
     }
 
-    fn run(&self, program: &dyn Program, shift: u32) -> grilly::Result<Vec<Vec<f32>>> {
+    fn run(&self, program: &dyn Executable, shift: u32) -> grilly::Result<Vec<Vec<f32>>> {
         let offsets = |of: fn(&(usize, usize)) -> usize| {
             let ends = self.lengths.iter().scan(0, |end, lengths| {
                 *end += of(lengths) as u32;

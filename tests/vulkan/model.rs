@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use grilly::backend::{Backend, Feed, Pending, Program, ProgramOptions};
+use grilly::backend::{Backend, Executable, Feed, Pending, ProgramOptions};
 use grilly::dtype::DType;
 use grilly::graph::{Graph, Plan};
 use grilly::ops::{Activation, ActivationKind, Binary, BinaryKind, Counts, Dim, LayerNorm, Linear, Shape};
@@ -108,12 +108,15 @@ pub fn input(tokens: usize, batch: usize) -> Vec<f32> {
     (0..tokens * COLUMNS).map(|i| value("x", i + 7919 * batch)).collect()
 }
 
-pub fn prepare(device: &Arc<dyn Backend>, options: ProgramOptions) -> grilly::Result<(Arc<dyn Program>, Arc<Tensors>)> {
+pub fn prepare(
+    device: &Arc<dyn Backend>,
+    options: ProgramOptions,
+) -> grilly::Result<(Arc<dyn Executable>, Arc<Tensors>)> {
     let (plan, tensors) = plan();
     Ok((device.prepare(plan, tensors.clone(), options)?, tensors))
 }
 
-pub fn start(program: &Arc<dyn Program>, x: &[f32], outputs: &[usize]) -> grilly::Result<Pending> {
+pub fn start(program: &Arc<dyn Executable>, x: &[f32], outputs: &[usize]) -> grilly::Result<Pending> {
     let tokens = x.len() / COLUMNS;
     program.submit(&Feed {
         counts: Counts::new(tokens, tokens.min(1)),

@@ -32,7 +32,7 @@ mod written;
 
 use std::sync::Arc;
 
-use super::{ArrayEngine, Backend, BackendKind, Program, ProgramOptions, WeightSource};
+use super::{ArrayEngine, Backend, BackendKind, Executable, ProgramOptions, WeightSource};
 use crate::Result;
 use crate::graph::Plan;
 
@@ -62,7 +62,7 @@ impl Backend for Cpu {
         plan: Arc<Plan>,
         weights: Arc<dyn WeightSource>,
         options: ProgramOptions,
-    ) -> Result<Arc<dyn Program>> {
+    ) -> Result<Arc<dyn Executable>> {
         Ok(Arc::new(program::CpuProgram::new(plan, weights, options, simd::Arch::new())?))
     }
 

@@ -18,7 +18,7 @@ use super::step::Step;
 use super::threads::{Team, Threads};
 use super::written::Written;
 use crate::backend::chunk::{Chunk, aligned, from_first};
-use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions};
+use crate::backend::{BatchLimits, Executable, Feed, Pending, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Node, Plan};
 use crate::ops::Dim;
@@ -139,7 +139,7 @@ impl CpuProgram {
     }
 }
 
-impl Program for CpuProgram {
+impl Executable for CpuProgram {
     fn limits(&self) -> BatchLimits {
         self.limits
     }

@@ -58,8 +58,8 @@ impl<'a> Step<'a> {
     }
 
     /// The rows of a result, to be divided among the threads in pieces of at least `least` rows.
-    pub fn rows<'b>(&self, out: &'b mut [f32], columns: usize, least: usize) -> Rows<'b> {
-        Rows { arch: self.arch, team: self.team, out, columns, least }
+    pub fn rows<'b>(&self, out: &'b mut [f32], columns: usize, least: usize) -> SharedRows<'b> {
+        SharedRows { arch: self.arch, team: self.team, out, columns, least }
     }
 
     fn wrong(&self, place: usize, expected: &str) -> Error {
@@ -122,7 +122,7 @@ impl<'a> Step<'a> {
 }
 
 /// Rows that the threads divide among themselves.
-pub struct Rows<'a> {
+pub struct SharedRows<'a> {
     arch: Arch,
     team: Team,
     out: &'a mut [f32],
@@ -130,7 +130,7 @@ pub struct Rows<'a> {
     least: usize,
 }
 
-impl Rows<'_> {
+impl SharedRows<'_> {
     /// Passes each piece to `work` with the index of its first row, as [`Team::rows`] does, compiled for the instruction
     /// set. `work` must be an `inlined!` closure, and everything it calls `#[inline(always)]`.
     pub fn vectorized(self, work: impl Fn(usize, &mut [f32]) + Sync) {
@@ -139,7 +139,7 @@ impl Rows<'_> {
         });
     }
 
-    /// As [`Rows::vectorized`], row by row: passes each to `work` with its index.
+    /// As [`SharedRows::vectorized`], row by row: passes each to `work` with its index.
     pub fn each(self, work: impl Fn(usize, &mut [f32]) + Sync) {
         let columns = self.columns;
         self.vectorized(inlined!(|first, part| {

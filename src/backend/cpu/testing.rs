@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::program::CpuProgram;
 use super::simd::Arch;
 use crate::Result;
-use crate::backend::{Feed, Program, ProgramOptions};
+use crate::backend::{Executable, Feed, ProgramOptions};
 use crate::dtype::DType;
 use crate::graph::{Graph, Plan, ValueId};
 use crate::ops::{Counts, Op, Shape};

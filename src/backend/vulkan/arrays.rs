@@ -10,7 +10,7 @@ use super::kernel::Access;
 use super::lock;
 use super::prepared::{Ready, bindable};
 use super::raw::{Buffer, Grid, Kind, Launch, Slice};
-use super::record::Step;
+use super::record::BoundDispatch;
 use super::registry;
 use super::work::{GUARD, Work, guarded, unchanged};
 use crate::backend::{ArrayEngine, Memory, Narrow, Prepared, UserDispatch};
@@ -153,7 +153,7 @@ impl ArrayEngine for VulkanArrays {
         if let (Some(pipeline), false) = (pipelines.pop(), groups.contains(&0)) {
             let push = bytemuck::cast_slice(push).to_vec();
             let launch = Arc::new(Launch { pipeline, push, label: variant.name.into() });
-            work.run_one(Step { launch, grid: Grid::Direct(*groups), buffers: slices, flops: 0 })?;
+            work.run_one(BoundDispatch { launch, grid: Grid::Direct(*groups), buffers: slices, flops: 0 })?;
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ pub use raw::validation_messages;
 pub use registry::{builtin, select};
 pub use work::guard_bands;
 
-use super::{ArrayEngine, Backend, BackendKind, Choice, Program, ProgramOptions};
+use super::{ArrayEngine, Backend, BackendKind, Choice, Executable, ProgramOptions};
 use crate::Result;
 use crate::graph::Plan;
 use crate::settings::Settings;
@@ -101,7 +101,7 @@ impl Backend for Vulkan {
         plan: Arc<Plan>,
         weights: Arc<dyn WeightSource>,
         options: ProgramOptions,
-    ) -> Result<Arc<dyn Program>> {
+    ) -> Result<Arc<dyn Executable>> {
         program::prepare(&self.0, plan, &*weights, options)
     }
 

@@ -9,7 +9,7 @@ use super::kernel::{Dispatch, Extent, Range, Resource};
 use super::kernels::lower_for;
 use super::memory::Arena;
 use super::raw::{Device, Grid, Launch, Pipeline, Recording, Slice, Timing};
-use super::record::{Commands, Step};
+use super::record::{BoundDispatch, Commands};
 use super::upload::upload;
 use crate::backend::Narrow;
 use crate::graph::{Plan, ValueId};
@@ -81,12 +81,12 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::bind`].
-    pub(super) fn steps(&self, bound: &Bound, flops: u64) -> impl Iterator<Item = Result<Step>> {
+    pub(super) fn steps(&self, bound: &Bound, flops: u64) -> impl Iterator<Item = Result<BoundDispatch>> {
         let flops = flops.div_ceil(self.dispatches.len().max(1) as u64);
         self.dispatches.iter().zip(&self.launches).map(move |(dispatch, launch)| {
             let buffers = dispatch.bindings.iter().map(|range| self.bind(&dispatch.label, range, bound));
             let grid = self.grid(dispatch, bound)?;
-            Ok(Step { launch: launch.clone(), grid, buffers: buffers.collect::<Result<_>>()?, flops })
+            Ok(BoundDispatch { launch: launch.clone(), grid, buffers: buffers.collect::<Result<_>>()?, flops })
         })
     }
 

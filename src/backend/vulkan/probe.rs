@@ -9,7 +9,7 @@ use super::budget::Budget;
 use super::generated::{half_packing, matrix_layout};
 use super::kernel::Variant;
 use super::raw::{Buffer, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Timing};
-use super::record::{Commands, Step};
+use super::record::{BoundDispatch, Commands};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -86,7 +86,7 @@ fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: 
     let launch =
         Launch { pipeline: Pipeline::new(device, variant, &[])?, push: Vec::new(), label: variant.name.into() };
     let mut commands = Commands::default();
-    commands.dispatch(Step { launch: Arc::new(launch), grid: Grid::Direct([1; 3]), buffers, flops: 0 });
+    commands.dispatch(BoundDispatch { launch: Arc::new(launch), grid: Grid::Direct([1; 3]), buffers, flops: 0 });
     commands.copy_written([(Slice::start(&y, bytes), Slice::start(&found, bytes))]);
     let mut recording = Recording::new(device)?;
     recording.record(commands.take(), Timing::Off)?;

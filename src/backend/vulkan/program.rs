@@ -14,7 +14,7 @@ use super::limits::{capacity, limits};
 use super::lock;
 use super::prepared::{Prepared, bound_weights};
 use super::slot::{Shared, Slot};
-use crate::backend::{BatchLimits, Feed, Pending, Program, ProgramOptions, Reader, copies};
+use crate::backend::{BatchLimits, Executable, Feed, Pending, ProgramOptions, Reader, copies};
 use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
 use crate::tensor::WeightSource;
@@ -29,7 +29,7 @@ pub(super) fn prepare(
     plan: Arc<Plan>,
     weights: &dyn WeightSource,
     options: ProgramOptions,
-) -> Result<Arc<dyn Program>> {
+) -> Result<Arc<dyn Executable>> {
     plan.check_batches()?;
     match lower(&plan, &opened.device.capabilities) {
         Err(Error::Unsupported { what, reason }) if plan.narrow().is_some() => {
@@ -46,7 +46,7 @@ pub(super) fn prepare_dispatches(
     dispatches: Vec<Dispatch>,
     weights: &dyn WeightSource,
     options: ProgramOptions,
-) -> Result<Arc<dyn Program>> {
+) -> Result<Arc<dyn Executable>> {
     let device = &opened.device;
     device.check("preparing a model")?;
     // The driver needs part of the device's memory for itself.
@@ -121,7 +121,7 @@ impl Held {
     }
 }
 
-impl Program for Arc<Ring> {
+impl Executable for Arc<Ring> {
     fn limits(&self) -> BatchLimits {
         self.shared.limits
     }

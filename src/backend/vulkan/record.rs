@@ -35,7 +35,7 @@ impl<K: Ord + Copy> Hazards<K> {
 }
 
 /// A dispatch in the memory of a run.
-pub(super) struct Step {
+pub(super) struct BoundDispatch {
     pub(super) launch: Arc<Launch>,
     pub(super) grid: Grid,
     /// In the order of the variant's bindings.
@@ -79,12 +79,12 @@ impl Commands {
     }
 
     /// Whether there are dispatches, which together with this one would have more than `most` floating-point operations.
-    pub(super) fn full(&self, step: &Step, most: u64) -> bool {
+    pub(super) fn full(&self, step: &BoundDispatch, most: u64) -> bool {
         self.flops > 0 && self.flops.saturating_add(step.flops) > most
     }
 
     /// Appends a dispatch.
-    pub(super) fn dispatch(&mut self, Step { launch, grid, buffers, flops }: Step) {
+    pub(super) fn dispatch(&mut self, BoundDispatch { launch, grid, buffers, flops }: BoundDispatch) {
         if std::mem::take(&mut self.copied) {
             self.list.push(Command::AfterCopies);
         }

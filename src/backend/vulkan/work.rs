@@ -15,7 +15,7 @@ use super::limits::flops_per_list;
 use super::prepared::Ready;
 use super::profile;
 use super::raw::{Buffer, Kind, Recording, Slice, Ticket};
-use super::record::{Commands, Step};
+use super::record::{BoundDispatch, Commands};
 use super::replay::Replay;
 use crate::ops::Counts;
 use crate::{Error, Result};
@@ -182,7 +182,7 @@ impl Work {
     }
 
     /// Appends a dispatch. The list is submitted first if together they would be too expensive.
-    fn dispatch(&mut self, step: Step) -> Result<()> {
+    fn dispatch(&mut self, step: BoundDispatch) -> Result<()> {
         if self.commands.full(&step, flops_per_list(&self.opened.device.capabilities)) {
             self.submit()?;
         }
@@ -220,7 +220,7 @@ impl Work {
     }
 
     /// Runs a single dispatch.
-    pub(super) fn run_one(&mut self, step: Step) -> Result<()> {
+    pub(super) fn run_one(&mut self, step: BoundDispatch) -> Result<()> {
         self.dispatch(step)?;
         self.submit_long()
     }

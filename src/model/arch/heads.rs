@@ -4,7 +4,7 @@ use super::config::MOST_ROWS;
 use crate::Result;
 use crate::model::fields::{Fields, unsupported};
 use crate::model::spec::EncoderSpec;
-use crate::model::task_head::{Step, Task, TaskHead};
+use crate::model::task_head::{HeadStep, Task, TaskHead};
 use crate::ops::ActivationKind::{self, GeluErf, Relu, Tanh};
 use crate::ops::PoolMode;
 
@@ -97,10 +97,10 @@ fn of_first(
     activation: ActivationKind,
 ) -> Result<TaskHead> {
     let steps = vec![
-        Step::Pool(PoolMode::Cls),
-        Step::linear(first, spec.hidden),
-        Step::Activation(activation),
-        Step::linear(last, labels(fields)),
+        HeadStep::Pool(PoolMode::Cls),
+        HeadStep::linear(first, spec.hidden),
+        HeadStep::Activation(activation),
+        HeadStep::linear(last, labels(fields)),
     ];
     Ok(TaskHead::scores(steps))
 }
@@ -114,34 +114,43 @@ fn deberta_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHea
 fn eurobert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
     let known = [("bos", (0, PoolMode::Cls)), ("mean", (0, PoolMode::Mean)), ("late", (3, PoolMode::Mean))];
     let (place, mode) = fields.choice(POOLING, "late", &known)?;
-    let mut steps =
-        vec![Step::linear("dense", spec.hidden), Step::Activation(GeluErf), Step::linear("classifier", labels(fields))];
-    steps.insert(place, Step::Pool(mode));
+    let mut steps = vec![
+        HeadStep::linear("dense", spec.hidden),
+        HeadStep::Activation(GeluErf),
+        HeadStep::linear("classifier", labels(fields)),
+    ];
+    steps.insert(place, HeadStep::Pool(mode));
     Ok(TaskHead::scores(steps))
 }
 
 fn modernbert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
     let mode = fields.choice(POOLING, "cls", &[("cls", PoolMode::Cls), ("mean", PoolMode::Mean)])?;
-    let mut steps = vec![Step::Pool(mode)];
+    let mut steps = vec![HeadStep::Pool(mode)];
     steps.extend(modernbert_transform(fields, spec)?);
-    steps.push(Step::linear("classifier", labels(fields)));
+    steps.push(HeadStep::linear("classifier", labels(fields)));
     Ok(TaskHead::scores(steps))
 }
 
-fn modernbert_transform(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<[Step; 3]> {
+fn modernbert_transform(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<[HeadStep; 3]> {
     let bias = fields.flag_or("classifier_bias", false);
     Ok([
-        Step::Linear { name: "head.dense".into(), bias, columns: spec.hidden },
-        Step::Activation(activation(fields, "classifier_activation")?),
-        Step::Norm { name: "head.norm".into(), kind: spec.norm, eps: spec.norm_eps },
+        HeadStep::Linear { name: "head.dense".into(), bias, columns: spec.hidden },
+        HeadStep::Activation(activation(fields, "classifier_activation")?),
+        HeadStep::Norm { name: "head.norm".into(), kind: spec.norm, eps: spec.norm_eps },
     ])
 }
 
 /// Logits of words: `steps`, then a product with a matrix that is usually the table of the embeddings. `bias` is another
 /// name of the product's bias.
-fn of_words(fields: &mut Fields<'_>, spec: &EncoderSpec, mut steps: Vec<Step>, decoder: Step, bias: &str) -> TaskHead {
+fn of_words(
+    fields: &mut Fields<'_>,
+    spec: &EncoderSpec,
+    mut steps: Vec<HeadStep>,
+    decoder: HeadStep,
+    bias: &str,
+) -> TaskHead {
     let mut tied = Vec::new();
-    if let Step::Linear { name, .. } = &decoder {
+    if let HeadStep::Linear { name, .. } = &decoder {
         let pair = |end: &str, other: &str| [format!("{name}.{end}"), other.to_owned()];
         tied.extend(fields.flag_or("tie_word_embeddings", true).then(|| pair("weight", &spec.words.name)));
         tied.extend((!bias.is_empty()).then(|| pair("bias", bias)));
@@ -158,15 +167,18 @@ fn transformed(
     ([dense, norm], activation): ([&str; 2], ActivationKind),
     [decoder, bias]: [&str; 2],
 ) -> TaskHead {
-    let steps =
-        vec![Step::linear(dense, spec.embedding), Step::Activation(activation), Step::norm(norm, spec.norm_eps)];
-    of_words(fields, spec, steps, Step::linear(decoder, spec.words.rows), bias)
+    let steps = vec![
+        HeadStep::linear(dense, spec.embedding),
+        HeadStep::Activation(activation),
+        HeadStep::norm(norm, spec.norm_eps),
+    ];
+    of_words(fields, spec, steps, HeadStep::linear(decoder, spec.words.rows), bias)
 }
 
 fn modernbert_words(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
     let steps = modernbert_transform(fields, spec)?.into();
     let bias = fields.flag_or("decoder_bias", true);
-    let decoder = Step::Linear { name: "decoder".into(), bias, columns: spec.words.rows };
+    let decoder = HeadStep::Linear { name: "decoder".into(), bias, columns: spec.words.rows };
     Ok(of_words(fields, spec, steps, decoder, ""))
 }
 
@@ -199,7 +211,7 @@ mod tests {
         read_head(task, model_type, values, path, &spec)
     }
 
-    fn scores(model_type: &str, changes: Value) -> Result<Vec<Step>> {
+    fn scores(model_type: &str, changes: Value) -> Result<Vec<HeadStep>> {
         Ok(head(Task::Scores, model_type, changes)?.steps)
     }
 
@@ -214,10 +226,10 @@ mod tests {
     #[test]
     fn labels_are_counted() {
         let last = |changes: Value| scores("bert", changes).map(|mut steps| steps.pop().unwrap());
-        assert_eq!(last(json!({})).unwrap(), Step::linear("classifier", 2));
-        assert_eq!(last(json!({"num_labels": 5})).unwrap(), Step::linear("classifier", 5));
+        assert_eq!(last(json!({})).unwrap(), HeadStep::linear("classifier", 2));
+        assert_eq!(last(json!({"num_labels": 5})).unwrap(), HeadStep::linear("classifier", 5));
         let named = json!({"id2label": {"0": "a", "1": "b", "2": "c"}, "num_labels": 5});
-        assert_eq!(last(named).unwrap(), Step::linear("classifier", 3));
+        assert_eq!(last(named).unwrap(), HeadStep::linear("classifier", 3));
         for absurd in [json!({"id2label": {}}), json!({"num_labels": 0}), json!({"id2label": ["a"]})] {
             assert!(matches!(last(absurd.clone()), Err(Error::ModelFormat { .. })), "{absurd}");
         }
@@ -225,10 +237,10 @@ mod tests {
 
     #[test]
     fn scores_are_pooled_where_the_configuration_says() {
-        let pool = Step::Pool;
+        let pool = HeadStep::Pool;
         assert_eq!(scores("modernbert", json!({})).unwrap()[0], pool(PoolMode::Cls));
         let mean = scores("modernbert", json!({"classifier_pooling": "mean", "norm_bias": true, "norm_eps": 0.5}));
-        let norm = Step::Norm { name: "head.norm".into(), kind: NormKind::Layer { bias: true }, eps: 0.5 };
+        let norm = HeadStep::Norm { name: "head.norm".into(), kind: NormKind::Layer { bias: true }, eps: 0.5 };
         let mean = mean.unwrap();
         assert_eq!((&mean[0], &mean[3]), (&pool(PoolMode::Mean), &norm));
         assert_eq!(scores("eurobert", json!({})).unwrap()[3], pool(PoolMode::Mean));
@@ -244,7 +256,10 @@ mod tests {
         let tied = |changes: Value| head(Task::Words, "bert", changes).unwrap().tied.len();
         assert_eq!([tied(json!({})), tied(json!({"tie_word_embeddings": false}))], [2, 1]);
         let steps = head(Task::Words, "distilbert", json!({})).unwrap().steps;
-        assert_eq!(steps[1..3], [Step::Activation(ActivationKind::Relu), Step::norm("vocab_layer_norm", 1e-12)]);
+        assert_eq!(
+            steps[1..3],
+            [HeadStep::Activation(ActivationKind::Relu), HeadStep::norm("vocab_layer_norm", 1e-12)]
+        );
     }
 
     #[test]

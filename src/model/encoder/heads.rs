@@ -6,7 +6,7 @@ use super::{Builder, Input};
 use crate::graph::ValueId;
 use crate::model::heads::{Feature, Head, SpladePooling};
 use crate::model::spec::{NormKind, Product};
-use crate::model::task_head::{Step, Task, TaskHead};
+use crate::model::task_head::{HeadStep, Task, TaskHead};
 use crate::ops::{ActivationKind, Binary, BinaryKind, Linear, Normalize, Pool, PoolMode, Shape};
 use crate::tensor::{Part, Recipe};
 use crate::{Error, Result};
@@ -38,7 +38,7 @@ struct Features<'a> {
     sentence: Option<ValueId>,
     scores: Option<ValueId>,
     /// The tokens' vectors before the last product of a head for words, and that product.
-    words: Option<(ValueId, &'a Step)>,
+    words: Option<(ValueId, &'a HeadStep)>,
     /// Columns of the texts' vectors after those of `sentence`.
     more: Vec<ValueId>,
 }
@@ -95,16 +95,16 @@ impl Builder<'_> {
     }
 
     /// The steps of a head.
-    fn steps(&mut self, steps: &[Step], mut x: ValueId) -> Result<ValueId> {
+    fn steps(&mut self, steps: &[HeadStep], mut x: ValueId) -> Result<ValueId> {
         for step in steps {
             x = match step {
-                Step::Pool(mode) => self.pool("head pooling", vec![*mode], x)?,
-                Step::Linear { name, bias, columns } => {
+                HeadStep::Pool(mode) => self.pool("head pooling", vec![*mode], x)?,
+                HeadStep::Linear { name, bias, columns } => {
                     let product = Product { bias: *bias, ..Product::biased([name]) };
                     self.linear(name, &product, x, &[*columns])?
                 }
-                Step::Activation(kind) => self.activation("head activation", *kind, x)?,
-                Step::Norm { name, kind, eps } => self.norm_as(*kind, *eps, name, name, x)?,
+                HeadStep::Activation(kind) => self.activation("head activation", *kind, x)?,
+                HeadStep::Norm { name, kind, eps } => self.norm_as(*kind, *eps, name, name, x)?,
             };
         }
         Ok(x)
@@ -112,7 +112,7 @@ impl Builder<'_> {
 
     /// SPLADE vectors of the texts, a slice of the words at a time.
     fn splade(&mut self, pooling: SpladePooling, features: &mut Features<'_>) -> Result<()> {
-        let Some((x, Step::Linear { name, bias, columns })) = features.words else {
+        let Some((x, HeadStep::Linear { name, bias, columns })) = features.words else {
             return Err(Error::unsupported(
                 "modules.json",
                 "SpladePooling reads logits of words, which no module gives",

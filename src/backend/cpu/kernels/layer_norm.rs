@@ -9,7 +9,7 @@ use crate::backend::cpu::step::Step;
 use crate::ops::{LayerNorm, LayerNormBackward, LayerNormWeightBackward};
 use crate::{Error, Result};
 
-struct Rows<'a> {
+struct NormRows<'a> {
     /// `[rows, columns]`, as `out`.
     x: &'a [f32],
     weight: &'a [f32],
@@ -18,7 +18,7 @@ struct Rows<'a> {
     out: &'a mut [f32],
 }
 
-impl WithSimd for Rows<'_> {
+impl WithSimd for NormRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -55,7 +55,7 @@ pub(super) fn layer_norm(step: &Step<'_>, op: &LayerNorm, out: &mut [f32]) -> Re
 
 /// Normalises rows of `x`, as many as `out` has, with weight and bias.
 pub(super) fn normalize(arch: Arch, op: &LayerNorm, x: &[f32], (weight, bias): (&[f32], &[f32]), out: &mut [f32]) {
-    arch.dispatch(Rows { x, weight, bias, eps: op.eps, out });
+    arch.dispatch(NormRows { x, weight, bias, eps: op.eps, out });
 }
 
 pub(super) fn layer_norm_backward(step: &Step<'_>, op: &LayerNormBackward, out: &mut [f32]) -> Result<()> {

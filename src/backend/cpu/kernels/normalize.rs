@@ -7,7 +7,7 @@ use crate::backend::cpu::simd::sum_of_squares;
 use crate::backend::cpu::step::Step;
 use crate::ops::{Floor, Normalize};
 
-struct Rows<'a> {
+struct NormRows<'a> {
     /// `[rows, columns]`, as `out`.
     x: &'a [f32],
     columns: usize,
@@ -16,7 +16,7 @@ struct Rows<'a> {
     out: &'a mut [f32],
 }
 
-impl WithSimd for Rows<'_> {
+impl WithSimd for NormRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -41,7 +41,7 @@ pub(super) fn normalize(step: &Step<'_>, op: &Normalize, out: &mut [f32]) -> Res
     let columns = step.shape(0).columns();
     step.team.rows(out, columns, 16, |first, part| {
         let x = &x[first * columns..][..part.len()];
-        step.arch.dispatch(Rows { x, columns, eps: op.eps, floor: op.floor, out: part });
+        step.arch.dispatch(NormRows { x, columns, eps: op.eps, floor: op.floor, out: part });
     });
     Ok(())
 }

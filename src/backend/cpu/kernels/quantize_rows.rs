@@ -39,7 +39,7 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
         }));
         zeros = bytemuck::cast_slice(zero);
     }
-    let rows = Rows { x: &x, columns, scale, each, zeros, places: op.scope.places(columns) };
+    let rows = Rounding { x: &x, columns, scale, each, zeros, places: op.scope.places(columns) };
     let words = !op.unpacked && columns % 4 == 0 && columns > 0;
     match op.stored() {
         Levels::Int8 if words && op.scope == Scope::Row && op.seed.is_none() => whole(step, &rows, q),
@@ -111,7 +111,7 @@ fn zero_of(scale: f32, x: &[f32]) -> i32 {
 }
 
 /// What the integers are made of.
-struct Rows<'a> {
+struct Rounding<'a> {
     x: &'a [f32],
     columns: usize,
     /// Scales, of which each may precede its zero: then so many numbers each.
@@ -121,7 +121,7 @@ struct Rows<'a> {
     places: Places,
 }
 
-impl Rows<'_> {
+impl Rounding<'_> {
     #[inline(always)]
     fn scale(&self, place: usize) -> f32 {
         self.scale[self.each * place]
@@ -152,7 +152,7 @@ impl Rows<'_> {
 }
 
 /// Rows in whole words, each with a scale of its own.
-fn whole(step: &Step<'_>, rows: &Rows<'_>, q: &mut [f32]) {
+fn whole(step: &Step<'_>, rows: &Rounding<'_>, q: &mut [f32]) {
     /// Added to a number below 2^22, leaves it rounded to the nearest integer, ties to even, in the lower bits.
     const ROUNDER: f32 = 12_582_912.0;
     let columns = rows.columns;
@@ -171,7 +171,7 @@ fn whole(step: &Step<'_>, rows: &Rows<'_>, q: &mut [f32]) {
 }
 
 /// Four integers of 8 bits per word, which may contain the end of one row and the start of the next.
-fn round(step: &Step<'_>, op: &QuantizeRows, rows: &Rows<'_>, q: &mut [f32]) {
+fn round(step: &Step<'_>, op: &QuantizeRows, rows: &Rounding<'_>, q: &mut [f32]) {
     let (numbers, levels) = (op.numbers(), op.kind.levels());
     step.team.rows(q, 1, LEAST, |first, part| {
         for (word, bytes) in (first..).zip(bytemuck::cast_slice_mut::<f32, [i8; 4]>(part)) {
@@ -196,7 +196,7 @@ fn round(step: &Step<'_>, op: &QuantizeRows, rows: &Rows<'_>, q: &mut [f32]) {
 }
 
 /// Four or eight integers per byte, each row in whole bytes.
-fn pack(step: &Step<'_>, levels: Levels, rows: &Rows<'_>, q: &mut [f32]) {
+fn pack(step: &Step<'_>, levels: Levels, rows: &Rounding<'_>, q: &mut [f32]) {
     let (each, row_bytes) = (levels.per_byte(), levels.bytes(rows.columns));
     let bytes = rows.x.len() / rows.columns.max(1) * row_bytes;
     step.team.rows(q, 1, LEAST / each, |first, part| {

@@ -132,7 +132,7 @@ mod tests {
     use crate::backend::cpu::program::CpuProgram;
     use crate::backend::cpu::simd::Arch;
     use crate::backend::cpu::testing::{Tensors, archs, assert_close, erf, numbers, same_bits};
-    use crate::backend::{Feed, Program, ProgramOptions};
+    use crate::backend::{Executable, Feed, ProgramOptions};
     use crate::dtype::DType;
     use crate::graph::{Graph, Plan};
     use crate::ops::{

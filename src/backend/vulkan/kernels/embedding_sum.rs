@@ -21,7 +21,7 @@ struct Term {
 }
 
 /// The work of one dispatch.
-struct Step {
+struct Pass {
     terms: Vec<Term>,
     sliced: bool,
     /// Whether it adds to what those before it wrote.
@@ -31,7 +31,7 @@ struct Step {
 /// Adds the node's dispatches.
 pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<Pass> = Vec::new();
     for place in (0..to.operands()).step_by(2) {
         let index = to.operand(place);
         let table_rows = to.shape(place + 1).rows().size(Counts::default());
@@ -42,12 +42,12 @@ pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
             Some(step) => step.terms.push(Term { index, table: cut[0] }),
             None => {
                 let accumulate = !steps.is_empty();
-                steps.extend(cut.iter().map(|s| Step { terms: vec![Term { index, table: *s }], sliced, accumulate }));
+                steps.extend(cut.iter().map(|s| Pass { terms: vec![Term { index, table: *s }], sliced, accumulate }));
             }
         }
     }
     let variant = to.select(&KERNEL)?;
-    for Step { terms, sliced, accumulate } in steps {
+    for Pass { terms, sliced, accumulate } in steps {
         // Bindings without a term repeat the first: they must not be empty, and no shader reads them.
         let [one, two, three] = [0, 1, 2].map(|i| *terms.get(i).unwrap_or(&terms[0]));
         let given = [

@@ -1,12 +1,12 @@
 use super::*;
-use crate::model::task_head::{Step, Task, TaskHead};
+use crate::model::task_head::{HeadStep, Task, TaskHead};
 
 /// Sizes of the tensors that a head with a decoder reads, in a checkpoint of tensors with 1, 2, 3, ... elements.
 fn sizes(names: &[&str]) -> Result<Vec<(String, usize)>> {
     let tied = [["pooler.decoder.weight", "words"], ["pooler.decoder.bias", "pooler.bias"]];
     let head = TaskHead {
         task: Task::Words,
-        steps: vec![Step::linear("pooler.decoder", 3)],
+        steps: vec![HeadStep::linear("pooler.decoder", 3)],
         tied: tied.map(|pair| pair.map(str::to_owned)).into(),
     };
     let shapes: Vec<_> = (1..=names.len()).map(|size| [size]).collect();
@@ -31,7 +31,7 @@ fn a_missing_tensor_of_a_head_is_the_one_it_is_tied_to() {
 fn tensors_of_other_heads_are_skipped() {
     let head = TaskHead {
         task: Task::Words,
-        steps: vec![Step::Linear { name: "head.decoder".into(), bias: false, columns: 3 }],
+        steps: vec![HeadStep::Linear { name: "head.decoder".into(), bias: false, columns: 3 }],
         tied: vec![["head.decoder.weight".to_owned(), "head.table".to_owned()]],
     };
     let check = |names: &[&str]| {

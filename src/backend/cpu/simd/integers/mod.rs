@@ -66,18 +66,18 @@ pub fn multiply_integers(
         return;
     }
     let starts = q.chunks_exact(depth).map(|row| -128 * row.iter().map(|x| i32::from(*x)).sum::<i32>()).collect();
-    unit.multiply(&Rows { q, depth, starts }, &Panels { panels, lines: unit.lines(depth), columns }, take);
+    unit.multiply(&ByteRows { q, depth, starts }, &Panels { panels, lines: unit.lines(depth), columns }, take);
 }
 
 /// `[rows, depth]`
-struct Rows<'a> {
+struct ByteRows<'a> {
     q: &'a [i8],
     depth: usize,
     /// Where the sums of each row start.
     starts: Vec<i32>,
 }
 
-impl Rows<'_> {
+impl ByteRows<'_> {
     fn each(&self) -> impl Iterator<Item = &[i8]> {
         self.q.chunks_exact(self.depth)
     }
@@ -125,7 +125,7 @@ impl Panels<'_> {
             .map(|(panel, first)| (panel, first, INTEGER_PANEL.min(self.columns - first)))
     }
 
-    fn multiply<U: Bytes>(&self, unit: U, rows: &Rows<'_>, mut take: impl FnMut(usize, usize, &[i32])) {
+    fn multiply<U: Bytes>(&self, unit: U, rows: &ByteRows<'_>, mut take: impl FnMut(usize, usize, &[i32])) {
         let starts = &rows.starts;
         // Rows in words of four terms, padded with zeros.
         let mut words = Vec::with_capacity(starts.len() * self.lines);

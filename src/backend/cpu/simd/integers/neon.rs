@@ -4,7 +4,7 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::{Bytes, Line, Panels, Rows, Sums, Word};
+use super::{ByteRows, Bytes, Line, Panels, Sums, Word};
 
 /// Proof that the processor has the instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl ByteUnit {
         depth.div_ceil(4)
     }
 
-    pub(super) fn multiply(self, rows: &Rows<'_>, panels: &Panels<'_>, take: impl FnMut(usize, usize, &[i32])) {
+    pub(super) fn multiply(self, rows: &ByteRows<'_>, panels: &Panels<'_>, take: impl FnMut(usize, usize, &[i32])) {
         panels.multiply(self, rows, take);
     }
 }

@@ -1,6 +1,6 @@
 //! Processors without byte products that are used here.
 
-use super::{Panels, Rows};
+use super::{ByteRows, Panels};
 
 /// There is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ impl ByteUnit {
         match self {}
     }
 
-    pub(super) fn multiply(self, _: &Rows<'_>, _: &Panels<'_>, _: impl FnMut(usize, usize, &[i32])) {
+    pub(super) fn multiply(self, _: &ByteRows<'_>, _: &Panels<'_>, _: impl FnMut(usize, usize, &[i32])) {
         match self {}
     }
 }

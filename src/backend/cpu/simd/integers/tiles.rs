@@ -4,7 +4,7 @@
 use std::arch::asm;
 
 use super::super::tiles::{Configured, TileUnit};
-use super::{INTEGER_PANEL, Line, Panels, Rows};
+use super::{ByteRows, INTEGER_PANEL, Line, Panels};
 
 /// Lines of a panel that a tile holds: 64 terms.
 pub const TILE_LINES: usize = 16;
@@ -34,7 +34,7 @@ impl ByteTiles {
     }
 
     /// Sums as of [`super::multiply_integers`].
-    pub fn multiply(self, rows: &Rows<'_>, panels: &Panels<'_>, mut take: impl FnMut(usize, usize, &[i32])) {
+    pub fn multiply(self, rows: &ByteRows<'_>, panels: &Panels<'_>, mut take: impl FnMut(usize, usize, &[i32])) {
         // [16 rows][block of 64 terms][16 x 64 bytes], padded with zeros.
         let blocks = panels.lines / TILE_LINES;
         let mut tiles = vec![Tile::default(); rows.starts.len().div_ceil(16) * blocks];

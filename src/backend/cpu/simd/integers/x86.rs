@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::tiles::{ByteTiles, TILE_LINES};
-use super::{Bytes, INTEGER_PANEL, Line, Panels, Rows, Sums, Word};
+use super::{ByteRows, Bytes, INTEGER_PANEL, Line, Panels, Sums, Word};
 
 /// Rows from which on tiles of sixteen, some of them empty, are faster than vectors.
 const TILED_ROWS: usize = 4;
@@ -46,7 +46,7 @@ impl ByteUnit {
         }
     }
 
-    pub(super) fn multiply(self, rows: &Rows<'_>, panels: &Panels<'_>, take: impl FnMut(usize, usize, &[i32])) {
+    pub(super) fn multiply(self, rows: &ByteRows<'_>, panels: &Panels<'_>, take: impl FnMut(usize, usize, &[i32])) {
         match self.0 {
             Kind::Tiles(unit, _) if rows.starts.len() >= TILED_ROWS => unit.multiply(rows, panels, take),
             Kind::Tiles(_, unit) | Kind::Avx512Vnni(unit) => panels.multiply(unit, rows, take),

@@ -74,7 +74,7 @@ impl TileProduct<'_> {
             let configured = unit.configure();
             for first in (0..self.rows).step_by(block) {
                 let rows = first..self.rows.min(first + block);
-                arch.dispatch(Rows { product: &mut self, configured: &configured, parts, rows });
+                arch.dispatch(RowBlock { product: &mut self, configured: &configured, parts, rows });
             }
             Ok(())
         })
@@ -106,19 +106,19 @@ impl TileProduct<'_> {
 }
 
 /// Some rows of a product, few enough for their parts to stay in cache.
-struct Rows<'a, 'p> {
+struct RowBlock<'a, 'p> {
     product: &'a mut TileProduct<'p>,
     configured: &'a Configured,
     parts: &'a mut [f32],
     rows: std::ops::Range<usize>,
 }
 
-impl WithSimd for Rows<'_, '_> {
+impl WithSimd for RowBlock<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Rows { product, configured, parts, rows } = self;
+        let RowBlock { product, configured, parts, rows } = self;
         let (depth, panel) = (product.depth, panel_floats(product.depth));
         let mut bad = Vec::new();
         let mut of_row = [[0.0; 16]; 3];
