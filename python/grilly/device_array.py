@@ -204,10 +204,15 @@ class VulkanTensor:
         )
 
 
+# The slots themselves: every call on arrays makes a tensor, and `closed` has two calls of Python for each attribute.
+_set_array, _set_integers = (VulkanTensor.__dict__[name].__set__ for name in ("_array", "_integers"))
+
+
 def wrap(array: _core.Array, integers: npt.NDArray[np.int32] | None = None) -> VulkanTensor:
     """A tensor around an array of the compiled part; integers keep their values on the host, for range checks."""
-    tensor = VulkanTensor.__new__(VulkanTensor)
-    tensor._array, tensor._integers = array, integers
+    tensor: VulkanTensor = object.__new__(VulkanTensor)
+    _set_array(tensor, array)
+    _set_integers(tensor, integers)
     return tensor
 
 

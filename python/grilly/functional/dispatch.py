@@ -153,7 +153,7 @@ def _run(
         else:
             arrays.append(None if operand is None else engine.upload(operand))
     recorder = Recorder(engine)
-    if len({array.dtype for array in arrays[:alike] if array is not None}) > 1:
+    if alike > 1 and len({array.dtype for array in arrays[:alike] if array is not None}) > 1:
         arrays[:alike] = [None if array is None else recorder.wide(array) for array in arrays[:alike]]
     result: Any = body(recorder, *arrays)
     if isinstance(result, tuple):
