@@ -26,7 +26,7 @@ __all__ = ["CrossEncoder"]
 Pair = Sequence[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class CrossArguments(ModelArguments):
     """The constructor arguments of `CrossEncoder`."""
 

@@ -26,7 +26,7 @@ __all__ = ["SparseEncoder"]
 PART = 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SparseArguments(SimilarArguments):
     """The constructor arguments of `SparseEncoder`."""
 
@@ -35,7 +35,7 @@ class SparseArguments(SimilarArguments):
 
 
 @closed()
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SparseRequest(Request):
     """The arguments of `encode` besides the texts."""
 

@@ -18,7 +18,7 @@ UNLIMITED = 2**31 - 1
 
 
 @closed()
-@dataclass
+@dataclass(eq=False, repr=False)
 class TokenizerSettings:
     """What callers changed on a tokenizer; None for what its files say."""
 
@@ -34,7 +34,7 @@ class TokenizerSettings:
 
 
 @closed()
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Held:
     """A model's current core and its settings; users hold this instead of the model, to avoid reference cycles."""
 

@@ -23,7 +23,7 @@ HERE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelArguments:
     """The arguments of every constructor, in sentence-transformers' order; a class adds its own in a subclass."""
 
@@ -51,7 +51,7 @@ class ModelArguments:
     float32_products: Literal["split", "plain"] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Options:
     """What the core loads a folder by: its `LoadOptions`, all by name."""
 
@@ -69,7 +69,7 @@ class Options:
     arguments: str  # keyword arguments for the readers of the model's files, as JSON
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Choices:
     """The checked arguments, and a log line for each that behaves differently here."""
 

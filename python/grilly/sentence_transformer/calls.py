@@ -21,7 +21,7 @@ MODALITIES = {"text", "image", "audio", "video", "message"}
 
 
 @closed()
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Request:
     """What a call asks for beside its texts, in every class; a class adds its own in a subclass."""
 
@@ -38,7 +38,7 @@ class Request:
 
 
 @closed()
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Call:
     """A checked request: the core that computes, and how."""
 

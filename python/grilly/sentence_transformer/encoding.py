@@ -23,7 +23,7 @@ OUTPUTS = (None, "sentence_embedding", "token_embeddings")
 
 
 @closed()
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Wanted(Request):
     """The arguments of `encode` besides the texts."""
 

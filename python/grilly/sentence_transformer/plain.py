@@ -17,7 +17,7 @@ from grilly.sentence_transformer.settings import SentenceArguments
 __all__ = ["SentenceTransformer"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PlainArguments(SentenceArguments):
     """The constructor arguments of `SentenceTransformer`."""
 

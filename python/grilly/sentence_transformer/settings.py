@@ -17,7 +17,7 @@ from grilly.similarity import SIMILARITIES, Similarity
 __all__ = ["Settings", "Similar"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class SimilarArguments(ModelArguments):
     """The constructor arguments of a model whose embeddings can be compared."""
 
@@ -25,7 +25,7 @@ class SimilarArguments(ModelArguments):
     similarity_fn_name: Any = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SentenceArguments(SimilarArguments):
     """Those of a model of one vector per text."""
 
