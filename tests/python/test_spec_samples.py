@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from conftest import LONG
 
+from grilly import functional, kernels
+
 GPU_GUIDE = {
     "embedding lookup": """
         # GPU-accelerated via embedding-lookup.glsl
@@ -119,3 +121,30 @@ def test_registry_samples():
     exec(REGISTER, names)
     exec(SELECT, names)
     assert names["specific"] == "attention-output-gpt" and names["shader_name"] == "attention-output"
+
+
+def test_the_kernels_names():
+    """Each constructor makes the kernel of its name, and `generate` its code."""
+    options = {"hidden_dim": 128, "head_dim": 64}
+    for name, fused in {
+        "layernorm_linear": "layer_norm_linear", "rmsnorm_rope": "rms_norm_rope", "swiglu": "swiglu",
+        "residual_layernorm": "residual_layer_norm", "geglu": "geglu", "softmax_dropout": "softmax_dropout",
+    }.items():  # fmt: skip
+        known = {key: value for key, value in options.items() if key == "hidden_dim" or fused == "rms_norm_rope"}
+        known = {} if fused == "softmax_dropout" else known
+        made, same = getattr(kernels, f"create_{name}_kernel")(**known), kernels.get(fused, **known)
+        assert (made.name, made.options, made.source) == (same.name, same.options, same.source)
+        assert kernels.generate(made, "cuda", 3).code == same.compile("cuda", 3).code
+    fallback = kernels.TunedConfigs.fallback
+    assert (
+        kernels.create_flash_attention_kernel(fallback).source == kernels.get("flash_attention", config=fallback).source
+    )
+    assert kernels.create_flash_attention_kernel(causal=True).options == {"causal": True}
+    with pytest.raises(TypeError, match="generate: kernel is of type str, expected a Kernel"):
+        kernels.generate("swiglu")
+
+
+def test_activations_have_the_names_of_the_shaders():
+    x = np.array([[1.0, -2.0, 0.5]], np.float32)
+    assert np.array_equal(functional.activation_gelu(x), functional.gelu(x))
+    assert np.array_equal(functional.activation_softmax(x), functional.softmax(x))

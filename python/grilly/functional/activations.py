@@ -13,6 +13,7 @@ from grilly.functional.checks import need_shape, number, one_of
 from grilly.functional.dispatch import Operand, Result, evaluate, floats
 
 __all__ = [
+    "activation_gelu",
     "gcu",
     "gcu_backward",
     "gelu",
@@ -120,6 +121,10 @@ def gelu_kind(name: str, approximate: str) -> str:
 @documented
 def gelu(x: Operand, approximate: str = "tanh") -> Result:
     return _forward("gelu", x, gelu_kind("gelu", approximate))
+
+
+#: The name that upstream's functions on a device have.
+activation_gelu = gelu
 
 
 @documented

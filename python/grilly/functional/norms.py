@@ -13,6 +13,7 @@ from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floa
 from grilly.operands import normal_axis
 
 __all__ = [
+    "activation_softmax",
     "layer_norm",
     "layer_norm_backward",
     "rms_norm",
@@ -45,6 +46,10 @@ def softmax(x: Operand, dim: int = -1) -> Result:
     prepared = floats(x, "x")
     op, attributes = _along("softmax", prepared, dim)
     return evaluate("softmax", lambda r, x: r(op, x, **attributes), prepared)
+
+
+#: The name that upstream's functions on a device have.
+activation_softmax = softmax
 
 
 def _along(name: str, x: Prepared, dim: int) -> tuple[str, dict[str, int]]:

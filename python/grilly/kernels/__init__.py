@@ -6,6 +6,8 @@
 from typing import TYPE_CHECKING
 
 from grilly.errors import SharedMemoryError as SharedMemoryError
+from grilly.kernels.constructors import *
+from grilly.kernels.constructors import __all__ as _constructors
 from grilly.kernels.export import *
 from grilly.kernels.export import __all__ as _export
 from grilly.kernels.flash import *
@@ -17,4 +19,4 @@ from grilly.kernels.kernel import __all__ as _kernel
 
 # Type checkers follow the imports; they reject a computed list.
 if not TYPE_CHECKING:
-    __all__ = ["SharedMemoryError", *_export, *_flash, *_fused, *_kernel]
+    __all__ = ["SharedMemoryError", *_constructors, *_export, *_flash, *_fused, *_kernel]
