@@ -22,6 +22,7 @@ text|bible-kjv-text|required|any /usr/lib/bible.data /usr/share/bible.data
 test|mesa-vulkan-drivers|required|any /usr/share/vulkan/icd.d/lvp_icd*.json /usr/local/share/vulkan/icd.d/lvp_icd*.json
 test|vulkan-validationlayers|required|any /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json /etc/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
 test|spirv-tools|required|have spirv-val
+test|glslc|optional|have glslc
 test|chromium-common|optional|any /usr/lib/chromium/libvk_swiftshader.so
 web|chromium|required|have chromium
 web|chromium-driver|required|have chromedriver

@@ -1,4 +1,4 @@
-"""`python -m grilly info`, `demo`, `train`, `demo-train`, `compile`, `kernels`, `export` and `models`."""
+"""`python -m grilly info`, `demo`, `train`, `demo-train`, `compile`, `shaders`, `kernels`, `export` and `models`."""
 
 import importlib
 import json

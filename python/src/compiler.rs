@@ -187,3 +187,9 @@ impl ComputeFunction {
         format!("ComputeFunction({:?}, {:?})", self.0.shader, self.0.function)
     }
 }
+
+/// Name and text of each file that a shader of yours may include, with those that these include.
+#[pyfunction]
+pub(crate) fn shader_files() -> Vec<(&'static str, &'static str)> {
+    grilly::compiler::files().collect()
+}

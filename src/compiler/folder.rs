@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::{ComputeFunction, ShaderCompiler};
+use super::{ComputeFunction, ShaderCompiler, files};
 use crate::{Error, Result};
 
 impl ShaderCompiler {
     /// Names of the shaders in the folder and its subfolders (except `include`), sorted: paths without extensions, with
-    /// parts joined by `/`.
+    /// parts joined by `/`. A file that has the name of one of grilly's own to include is none.
     ///
     /// # Errors
     /// `ShaderFolder` when it cannot be read.
@@ -64,7 +64,9 @@ fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> std::io::Res
             if name != "include" {
                 collect(&path, &format!("{prefix}{name}/"), names)?;
             }
-        } else if let Some(stem) = name.strip_suffix(".glsl").or(name.strip_suffix(".spv")) {
+        } else if let Some(stem) = name.strip_suffix(".glsl").or(name.strip_suffix(".spv"))
+            && files().all(|(own, _)| own != name)
+        {
             names.push(format!("{prefix}{stem}"));
         }
     }

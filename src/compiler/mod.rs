@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use config::{CompileOptions, Defines, OptimizationLevel, ShaderCompilerConfig, TargetEnv};
+pub use include::files;
 pub use register::{enter, register, row};
 
 use crate::backend::vulkan::reflect::{Names, elements, reflect};

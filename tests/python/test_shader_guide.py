@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -23,14 +24,20 @@ def test_the_page(tmp_path, run, vulkan, monkeypatch):
         elif language == "python":
             script.append(text)
         elif language == "" and text.startswith("python "):
-            command = [sys.executable, *shlex.split(text)[1:]]
-            script.append(f"import subprocess; subprocess.run({command!r}, check=True)")
+            for line in text.splitlines():
+                command = shlex.split(line)
+                if command[0] == "python" or shutil.which(command[0]):
+                    command = [sys.executable if word == "python" else word for word in command]
+                    script.append(f"import subprocess; subprocess.run({command!r}, check=True)")
     assert len(script) > 8, "the page has lost its code"
     monkeypatch.chdir(tmp_path)
     done = run("\n".join(script), XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert done.status == 0, done.errors
     assert "x the generic shader's speed" in done.output
     assert (tmp_path / "compiled" / "attention-output-grouped.spv").exists()
+    assert (tmp_path / "shaders" / "attention-output-interface.glsl").exists()
+    if shutil.which("glslc"):
+        assert (tmp_path / "shaders" / "spv" / "attention-output-grouped.spv").exists()
 
 
 def test_the_table_of_architectures_is_the_registrys():

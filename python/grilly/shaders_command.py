@@ -1,0 +1,56 @@
+"""`python -m grilly shaders`: the files that shaders of callers include, for other compilers than ours."""
+
+import argparse
+from pathlib import Path
+
+from grilly import _core
+from grilly.commands import command
+from grilly.errors import InvalidArgumentError
+
+__all__ = ["copy", "main"]
+
+
+@command("shaders")
+def main(given: argparse.Namespace) -> int:
+    """Copies the files and prints their paths; returns the exit status.
+
+    Example:
+        >>> from grilly import shaders_command
+        >>> shaders_command.main(["--copy", "README.md/no"])
+        1
+    """
+    for path in copy(given.copy, given.overwrite):
+        print(path)
+    return 0
+
+
+def copy(folder: Path, overwrite: bool = False) -> list[Path]:
+    """Writes the files that a shader may include into a folder.
+
+    Args:
+        folder: Created if missing.
+        overwrite: Whether a file of such a name with another text is replaced; default False.
+
+    Returns:
+        The paths.
+
+    Raises:
+        InvalidArgumentError: Such a file is there; nothing is written then.
+        OSError: A file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from grilly.shaders_command import copy
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     copy(Path(folder))[0].name
+        'attention-output-interface.glsl'
+    """
+    files = {folder / name: text for name, text in _core.shader_files()}
+    other = [path for path, text in files.items() if path.exists() and path.read_text(encoding="utf-8") != text]
+    if other and not overwrite:
+        raise InvalidArgumentError(f"{other[0]} has another text; --overwrite replaces it")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
+    return list(files)
