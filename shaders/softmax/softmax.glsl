@@ -1,6 +1,7 @@
 #version 460
 // Computes: y = e^(x - max) / sum e^(x - max) over the unmasked columns, 0 elsewhere and in rows without any; [rows,
-// columns]. With DROPOUT, of these y / (1 - p) where u >= p, else 0, as in dropout.glsl.
+// columns]. With MASKED, negative infinity is masked, too. With DROPOUT, of these y / (1 - p) where u >= p, else 0, as in
+// dropout.glsl.
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; at most three axes of rows.
@@ -19,6 +20,10 @@
 layout(constant_id = 4) const uint MASK = 0;
 // Whether keys j after the row's position in its axis are masked.
 layout(constant_id = 5) const bool CAUSAL = false;
+#ifndef DROPOUT
+// Whether negative infinity in x is a masked entry, so that a row of nothing else is 0, not NaN.
+layout(constant_id = 6) const bool MASKED = false;
+#endif
 
 INPUT_ROWS(1, x, QUAD)
 layout(std430, binding = 2) readonly buffer Keep { uint keep[]; };
@@ -92,6 +97,11 @@ void main() {
     [[unroll]] for (uint i = 0u; i < count; i++) {
         bvec4 there = kept(row, i, columns);
         vec4 quad = mix(vec4(NONE), load_x(start, i, columns), there);
+#ifndef DROPOUT
+        if (MASKED) {
+            there = both(there, notEqual(floatBitsToUint(quad), uvec4(0xff800000u)));
+        }
+#endif
         hold(i, quad);
         most = max(most, quad);
         any_kept = any_kept || any(there);

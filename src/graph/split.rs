@@ -50,7 +50,7 @@ pub fn parts(op: &Attention, architecture: &str) -> Vec<(Op, usize)> {
     }
     let output =
         AttentionOutput { architecture: architecture.to_owned(), window, global_tokens, ..AttentionOutput::default() };
-    parts.extend([(Softmax { causal: op.causal }.into(), 1), (output.into(), 2)]);
+    parts.extend([(Softmax { causal: op.causal, masked: false }.into(), 1), (output.into(), 2)]);
     parts
 }
 

@@ -14,6 +14,9 @@ use crate::Result;
 pub struct Softmax {
     /// Whether entry `j` is kept only in rows `i >= j` of axis -2; default false.
     pub causal: bool,
+    /// Whether `x` is a sum with a mask: a row of negative infinity alone, whose softmax is NaN, is then all masked, too;
+    /// default false.
+    pub masked: bool,
 }
 
 /// Strides of `keep` over the rows of `x`, with the rows as three axes.
@@ -52,7 +55,11 @@ impl Broadcast {
 
 impl Operation for Softmax {
     #[cfg(test)]
-    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4]], &[0]), ("{}", &[&[2, 3, 4], &[4]], &[0])];
+    const EXAMPLES: &'static [super::Example] = &[
+        ("{}", &[&[2, 3, 4]], &[0]),
+        ("{}", &[&[2, 3, 4], &[4]], &[0]),
+        (r#"{"masked": true}"#, &[&[2, 3, 4], &[3, 4]], &[0]),
+    ];
     const SIGNATURE: Signature =
         Signature::of(&[Operand::rows("x").narrow(), Operand::new("keep", Role::Mask).optional()]).flops(5);
 

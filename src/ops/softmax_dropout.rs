@@ -26,7 +26,7 @@ pub struct SoftmaxDropout {
 impl SoftmaxDropout {
     /// The first step.
     pub fn softmax(&self) -> Softmax {
-        Softmax { causal: self.causal }
+        Softmax { causal: self.causal, masked: false }
     }
 
     /// The second step.
@@ -55,7 +55,7 @@ impl Operation for SoftmaxDropout {
     }
 
     fn sought() -> Option<Sought> {
-        const SOFTMAX: Pattern = Pattern::new("softmax", |op| matches!(op, Op::Softmax(_)));
+        const SOFTMAX: Pattern = Pattern::new("softmax", |op| matches!(op, Op::Softmax(softmax) if !softmax.masked));
         Some(Sought {
             pass: "softmax_dropout",
             priority: 20,

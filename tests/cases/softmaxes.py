@@ -15,7 +15,9 @@ IGNORED = -1  # 0xFFFFFFFF as int32: a target that cross_entropy leaves out
 def softmax(operands: Operands, attributes: Attributes) -> np.ndarray:
     x = operands[0]
     keep = np.ones(x.shape, dtype=bool)
-    masked = len(operands) > 1 or attributes.get("causal", False)
+    masked = len(operands) > 1 or attributes.get("causal", False) or attributes.get("masked", False)
+    if attributes.get("masked", False):
+        keep = keep & (x != -np.inf)
     if len(operands) > 1:
         keep = keep & (operands[1] != 0)
     if attributes.get("causal", False):
@@ -131,6 +133,13 @@ def cases() -> list[OpCase]:
     return softmaxes() + losses()
 
 
+def hidden(v: Values, rows: int, columns: int) -> np.ndarray:
+    """Scores of which a mask made some negative infinity, and of one row all."""
+    x = np.where(v.bits(rows, columns) != 0, v.plain(rows, columns), -np.inf)
+    x[rows // 2] = -np.inf
+    return x.astype(np.float32)
+
+
 def softmaxes() -> list[OpCase]:
     found = []
     for rows, width in rows_and_widths():
@@ -163,7 +172,17 @@ def softmaxes() -> list[OpCase]:
         found.append(
             OpCase("softmax", f"causal-{name}", lambda v, x=x, k=keep: [v.plain(*x), v.bits(*k)], {"causal": True})
         )
+    for rows, width in ((3, 1), (3, 65), (5, 64), (3, 4099)):
+        name, given = f"{rows}x{width}", lambda v, r=rows, w=width: [hidden(v, r, w)]
+        kept = lambda v, r=rows, w=width: [hidden(v, r, w), v.bits(r, w)]  # noqa: E731
+        found += [
+            OpCase("softmax", f"masked-{name}", given, {"masked": True}, smooth=False),
+            OpCase("softmax", f"masked-causal-{name}", given, {"masked": True, "causal": True}, smooth=False),
+            OpCase("softmax", f"masked-keep-{name}", kept, {"masked": True}, smooth=False),
+        ]
     return found + [
+        OpCase("softmax", "masked-half", lambda v: [hidden(v, 5, 64)], {"masked": True}, "float16", smooth=False),
+        OpCase("softmax", "masked-not-finite", lambda v: [v.not_finite(5, 65)], {"masked": True}, smooth=False),
         OpCase("softmax", "outliers", lambda v: [v.outliers(5, 129)], function="softmax"),
         OpCase("softmax", "far-below", lambda v: [v.plain(3, 33) - np.float32(1e4)]),
         OpCase("softmax", "not-finite", lambda v: [v.not_finite(5, 65)]),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from grilly.arrays import from_vulkan
 from grilly.device_array import VulkanTensor, integers_of, wrap
 from grilly.errors import InvalidArgumentError
-from grilly.functional.attention_parts import default_scale, operands_by_heads
+from grilly.functional.attention_parts import default_scale, need_kept_keys, operands_by_heads
 from grilly.functional.checks import broadcasts, flag, need_axes, number, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values, offsets
 from grilly.functional.positions import angles
@@ -126,17 +126,24 @@ def attend(
             scores = r("binary", r("activation", scores, kind="tanh"), cap, kind="multiply")
         if table is not None:
             scores = r("binary", scores, r.constant(bias_matrix(table.numpy(), masks, queries, keys)), kind="add")
-        if mask is not None and not keep:
-            scores = r("binary", scores, mask, kind="add")
         seen = mask if keep else None
         if not keep and not masks.plain:
             seen = r.kept(visible, masks, queries, keys)
-        weights = r("softmax", scores, seen, causal=masks.causal and masks.plain)
+        weights = weigh(r, scores, None if keep else mask, seen, masks.causal and masks.plain)
         weights = weights.reshape([groups, share * queries, keys])
         output = r("matmul", weights, v.reshape([groups, keys, value_width])).reshape([*batch, queries, value_width])
         return output, weights.reshape(list(scores_shape)) if need_weights else None
 
     return evaluate(name, body, q, k, v, given, table, alike=3)
+
+
+def weigh(r: Any, scores: Any, added: Any, keep: Any, causal: bool) -> Any:
+    """Softmax of the scores and a mask that is added to them, over the keys that the others leave."""
+    if added is None:
+        return r("softmax", scores, keep, causal=causal)
+    # In float32: -1e9 is infinite in float16. A query whose sums are all negative infinity sees nothing.
+    total = r("binary", r.wide(scores), r.wide(added), kind="add")
+    return r.like(r("softmax", total, keep, causal=causal, masked=True), scores)
 
 
 def attend_packed(
@@ -228,9 +235,7 @@ def attend_by_heads(
             given = {"heads": heads, "kv_heads": second[2], "head_dim": width, "scale": factor, "causal": causal}
             return attend_packed(r, packed, [(batch, queries), (batch, second[1])], **given).reshape(first), None
         scores = r("attention_scores", q, k, scale=factor)
-        if mask is not None and not keep:
-            scores = r("binary", scores, mask, kind="add")
-        weights = r("softmax", scores, mask if keep else None, causal=causal)
+        weights = weigh(r, scores, None if keep else mask, mask if keep else None, causal)
         return r("attention_output", weights, v), weights if need_weights else None
 
     return evaluate(name, body, q, k, v, given, alike=3)
@@ -267,11 +272,13 @@ def four_axes(name: str, mask: Operand, batch: int, queries: int, keys: int, hea
     return prepared.reshape(wanted), keep
 
 
-def key_mask(mask: Operand, batch: int, keys: int) -> Operand:
+def key_mask(name: str, mask: Operand, batch: int, keys: int) -> Operand:
     """Converts upstream's (B, Sk) masks of any type to keep masks (kept where not 0); other masks are unchanged."""
     prepared, keep = mask_values(mask, "mask")
     if prepared.shape != (batch, keys):
         return mask
     if not keep:
-        prepared = np.asarray(from_vulkan(prepared) != 0, dtype=np.int32)
+        added = from_vulkan(prepared)
+        need_kept_keys(name, "mask", added)
+        prepared = np.asarray(added != 0, dtype=np.int32)
     return prepared.reshape((batch, 1, 1, keys))

@@ -103,13 +103,14 @@ def _unfused(
     q, k, v = (heads_first(x, axes) for x, axes in zip(operands, _each(sides), strict=True))
     product = {"transpose_b": True, "scale": width**-0.5}
     scores = r("matmul", q, k, **product).reshape([batch, heads, queries, keys])
-    if not keep:
-        scores = r("binary", scores, mask, kind="add")
-    given = (scores, mask) if keep else (scores,)
-    weights = r("softmax", *given, causal=causal).reshape([batch * groups, heads // groups * queries, keys])
+    given = (scores, mask) if keep else (r("binary", r.wide(scores), r.wide(mask), kind="add"),)
+    softmax = {"causal": causal, "masked": not keep}
+    weights = r.like(r("softmax", *given, **softmax), scores).reshape([batch * groups, heads // groups * queries, keys])
     by_weights, by_v = r.vjp("matmul", heads_first(g, sides[0]), weights, v)
-    by_scores, *_ = r.vjp("softmax", by_weights.reshape([batch, heads, queries, keys]), *given, causal=causal)
-    by_q, by_k = r.vjp("matmul", by_scores.reshape([batch * groups, heads // groups * queries, keys]), q, k, **product)
+    by_scores, *_ = r.vjp("softmax", by_weights.reshape([batch, heads, queries, keys]), *given, **softmax)
+    by_q, by_k = r.vjp(
+        "matmul", r.like(by_scores, scores).reshape([batch * groups, heads // groups * queries, keys]), q, k, **product
+    )
     return tuple(heads_last(x, axes) for x, axes in zip((by_q, by_k, by_v), _each(sides), strict=True))
 
 

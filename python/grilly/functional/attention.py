@@ -38,8 +38,8 @@ def attention(
         key: `(..., G, Sk, D)`, or `(Sk, D)`; `G` divides `H`, and query head `h` uses key head `h // (H // G)`, as with
             `enable_gqa` in PyTorch.
         value: `(..., G, Sk, Dv)`, or `(Sk, Dv)`.
-        mask: Broadcasts to `(..., H, Sq, Sk)`. Bool or integers: a key is kept where True or not 0; a query without
-            keys has weights and output 0. Floats are added to the scores. Default none.
+        mask: Broadcasts to `(..., H, Sq, Sk)`. Bool or integers: a key is kept where True or not 0. Floats are added to
+            the scores, and negative infinity hides a key. A query without keys has weights and output 0. Default none.
         causal: Whether a query attends only to keys up to its own position; default False.
         scale: Factor on the scores; default `1 / sqrt(D)`.
         need_weights: Whether to return the weights; default True. Without them and without a mask the fused kernel

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from grilly import _core
+from grilly.arrays import from_vulkan
 from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import flag, need_axes, need_shape, number, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values
@@ -113,6 +115,16 @@ def operands_by_heads(
     return (q, k, v), first, second
 
 
+def need_kept_keys(name: str, label: str, mask: npt.NDArray[Any]) -> None:
+    """Rejects a `(B, Sk)` mask that is to be added: as one that keeps keys where it is not 0, it means the opposite."""
+    if (mask < 0).any():
+        batch, keys = mask.shape
+        raise InvalidArgumentError(
+            f"{name}: {label} has negative numbers, and a mask of shape {[batch, keys]} keeps keys where it is not 0; "
+            f"add it to the scores, by a mask of shape {[batch, 1, 1, keys]} where one is taken"
+        )
+
+
 def attention_mask(
     attention_scores: Operand, use_causal: bool = True, mask_value: float = -1e9, custom_mask: Operand | None = None
 ) -> Result:
@@ -128,7 +140,7 @@ def attention_mask(
         The same shape.
 
     Raises:
-        InvalidArgumentError: Incompatible shapes.
+        InvalidArgumentError: Incompatible shapes, or a mask with negative numbers, as masks that are added have.
 
     Source: upstream's `Compute.attention.attention_mask`.
 
@@ -144,6 +156,8 @@ def attention_mask(
         found, bits = mask_values(custom_mask, "custom_mask")
         mask = floats(found, "custom_mask") if bits else found
         need_shape("attention_mask", "custom_mask", mask, (axes[0], axes[-1]))
+        if not bits:
+            need_kept_keys("attention_mask", "custom_mask", from_vulkan(found))
     causal = flag("attention_mask", "use_causal", use_causal)
     given = {"causal": causal, "mask_value": number("attention_mask", "mask_value", mask_value)}
     return evaluate("attention_mask", lambda r, scores, mask: r("attention_mask", scores, mask, **given), scores, mask)

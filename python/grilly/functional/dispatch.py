@@ -25,6 +25,9 @@ Prepared: TypeAlias = "npt.NDArray[Any] | VulkanTensor"
 #: Maximum size of the cache of constants in bytes, over all devices.
 MOST = 16 << 20
 
+#: The largest float32.
+LARGEST = float(np.finfo(np.float32).max)
+
 _held: dict[Any, _core.Array] = {}
 # A forked process cannot use its parent's arrays.
 os.register_at_fork(after_in_child=_held.clear)
@@ -200,4 +203,7 @@ def mask_values(value: Any, name: str) -> tuple[Prepared, bool]:
     array = host_array(value, name)
     if array.dtype.kind in "biu":
         return np.asarray(array != 0, dtype=np.int32, order="C"), True
+    if array.dtype.kind == "f" and array.dtype.itemsize > 4:
+        # The least float64 would be negative infinity in float32, which hides a key.
+        array = np.where(np.isfinite(array), np.clip(array, -LARGEST, LARGEST), array)
     return as_floats(array, name), False

@@ -39,8 +39,8 @@ class MultiheadAttention(Module):
         q_proj, k_proj, v_proj, out_proj: `Linear(embed_dim, embed_dim)`.
 
     Masks are `(B, Sk)` or broadcast to `(B, H, Sq, Sk)`, with two axes also `(Sq, Sk)`, with three `(B, Sq, Sk)`. Bool
-    and integers keep where they are not 0, floats are added to the scores. An ambiguous mask of two axes is rejected.
-    None means no mask: every position attends to every other.
+    and integers keep where they are not 0, floats are added to the scores; a query that sees nothing gets zeros. An
+    ambiguous mask of two axes is rejected. None means no mask: every position attends to every other.
 
     Source: upstream's `nn.MultiheadAttention`, which was causal if a mask of None was passed positionally.
 

@@ -6,13 +6,13 @@ use crate::ops::softmax::Broadcast;
 use crate::ops::{Softmax, SoftmaxBackward};
 use crate::{Error, Result};
 
-/// `y` contains the row, with masked entries at negative infinity. Returns whether any entry is unmasked.
+/// `y` contains the row, with masked entries at negative infinity, of which some may be unmasked.
 #[inline(always)]
-fn weights(y: &mut [f32], any: bool) {
-    if !any {
+fn weights(y: &mut [f32], any: bool, masked: bool) {
+    let most = largest(y);
+    if !any || masked && most == f32::NEG_INFINITY {
         return y.fill(0.0);
     }
-    let most = largest(y);
     for y in y.iter_mut() {
         *y = exponential(*y - most);
     }
@@ -47,7 +47,7 @@ pub(super) fn softmax(step: &Step<'_>, op: &Softmax, out: &mut [f32]) -> Result<
                 *y = if own(c) { *y } else { f32::NEG_INFINITY };
             }
         }
-        weights(y, any);
+        weights(y, any, op.masked);
     }));
     Ok(())
 }

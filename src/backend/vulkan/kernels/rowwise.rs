@@ -115,7 +115,7 @@ pub fn softmax(to: &mut Lowering<'_>, op: &Softmax) -> Result<()> {
     let form = Held::of(rows.columns);
     let Mask { kind, queries, sizes: [_, size_1, size_2], steps: [step_0, step_1, step_2] } = mask;
     let push = softmax::Push { queries, size_1, size_2, step_0, step_1, step_2, ..rows.into() };
-    let constants = softmax::Constants { mask: kind, causal: op.causal, ..form.into() };
+    let constants = softmax::Constants { mask: kind, causal: op.causal, masked: op.masked, ..form.into() };
     to.dispatch(push, constants, form.grid(rows))
 }
 

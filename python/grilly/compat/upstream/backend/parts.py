@@ -121,15 +121,15 @@ class Attention(Part):
             tile_size_q: Upstream's option, without effect: tiles are chosen for the device.
             tile_size_k: Likewise.
             scale: Default `1 / sqrt(D)`.
-            mask: `(B, Sk)`, not 0 where a key is kept, or a mask that broadcasts to `(B, H, Sq, Sk)` as in
-                `functional.attention`; default none.
+            mask: `(B, Sk)`, not 0 where a key is kept and never below, or a mask that broadcasts to `(B, H, Sq, Sk)` as
+                in `functional.attention`; default none.
             causal: Whether keys after the query's position are masked; default False.
 
         Returns:
             `(B, Sq, H, D)`.
 
         Raises:
-            InvalidArgumentError: Incompatible shapes.
+            InvalidArgumentError: Incompatible shapes, or a `(B, Sk)` mask with negative numbers.
 
         Example:
             >>> import grilly
@@ -138,7 +138,9 @@ class Attention(Part):
         """
         if mask is not None:
             first, second = floats(queries, "queries").shape, floats(keys, "keys").shape
-            mask = key_mask(mask, first[0], second[1]) if len(first) > 2 and len(second) > 2 else mask
+            mask = (
+                key_mask("flash_attention2", mask, first[0], second[1]) if len(first) > 2 and len(second) > 2 else mask
+            )
         operands = (queries, keys, values)
         return attend_by_heads(
             "flash_attention2", operands, num_heads, head_dim, scale=scale, mask=mask, causal=causal
