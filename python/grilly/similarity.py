@@ -185,7 +185,7 @@ def pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:
     first, second = floats(a), floats(b)
     try:
         np.broadcast_shapes(first.shape, second.shape)
-    except ValueError:
+    except (ValueError, RuntimeError):  # of more than 32 axes
         raise InvalidArgumentError(
             f"embeddings have shapes {first.shape} and {second.shape}, expected (N, D) twice"
         ) from None

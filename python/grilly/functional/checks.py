@@ -12,7 +12,9 @@ from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.functional.dispatch import Prepared
 from grilly.inputs import as_int
 
-__all__ = ["broadcasts", "flag", "fraction", "need_axes", "need_shape", "number", "one_of", "whole", "wrong_shape"]
+__all__ = [
+    "broadcast", "broadcasts", "flag", "fraction", "need_axes", "need_shape", "number", "one_of", "whole", "wrong_shape",
+]  # fmt: skip
 
 
 def wrong_shape(operation: str, name: str, axes: Sequence[int], expected: object) -> InvalidArgumentError:
@@ -56,10 +58,21 @@ def broadcasts(axes: Sequence[int], wanted: tuple[int, ...]) -> bool:
         >>> broadcasts((3,), (2, 3)), broadcasts((2, 3), (3,))
         (True, False)
     """
-    try:
-        return np.broadcast_shapes(tuple(axes), wanted) == wanted
-    except ValueError:
-        return False
+    return broadcast(axes, wanted) == wanted
+
+
+def broadcast(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape that two broadcast to, or None; `numpy.broadcast_shapes` takes 32 axes, and arrays have up to 64.
+
+    Example:
+        >>> from grilly.functional.checks import broadcast
+        >>> broadcast((2, 1, 3), (4, 1)), broadcast((2,), (3,))
+        ((2, 4, 3), None)
+    """
+    axes = max(len(first), len(second))
+    pairs = zip(*((1,) * (axes - len(shape)) + tuple(shape) for shape in (first, second)), strict=True)
+    sizes = [a if b == 1 else b if a in (1, b) else None for a, b in pairs]
+    return None if None in sizes else tuple(size for size in sizes if size is not None)
 
 
 def flag(operation: str, name: str, value: Any) -> bool:

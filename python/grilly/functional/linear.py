@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.checks import need_axes, need_shape, one_of, whole, wrong_shape
+from grilly.functional.checks import broadcast, need_axes, need_shape, one_of, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 
 __all__ = ["embedding_ffn", "gemm_backward", "linear", "linear_backward", "matmul", "residual"]
@@ -132,10 +132,7 @@ def matmul(a: Operand, b: Operand) -> Result:
     axes_a, axes_b = need_axes("matmul", "a", first, 1), need_axes("matmul", "b", second, 1)
     left = axes_a if len(axes_a) > 1 else (1, *axes_a)
     right = axes_b if len(axes_b) > 1 else (*axes_b, 1)
-    try:
-        batch = np.broadcast_shapes(left[:-2], right[:-2])
-    except ValueError:
-        batch = None
+    batch = broadcast(left[:-2], right[:-2])
     if batch is None or left[-1] != right[-2]:
         raise wrong_shape("matmul", "b", axes_b, f"one that fits a's {list(axes_a)}")
     result = batch + (() if len(axes_a) == 1 else left[-2:-1]) + (() if len(axes_b) == 1 else right[-1:])
