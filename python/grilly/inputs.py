@@ -124,6 +124,21 @@ def as_int(value: Any, name: str) -> int:
         raise InvalidTypeError(f"{name} is of type {type(value).__name__}, expected int") from None
 
 
+def as_float(value: Any, name: str) -> float:
+    """A number, which may be infinite or NaN."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidTypeError(f"{name} is of type {type(value).__name__}, expected a number") from None
+
+
+def axes_of(shape: Iterable[int | str]) -> list[str]:
+    """Axes as the core takes them."""
+    if not isinstance(shape, Iterable):
+        raise InvalidTypeError(f"shape is of type {type(shape).__name__}, expected a sequence of axes")
+    return list(map(str, shape))
+
+
 def as_count(value: Any, name: str) -> int:
     """A whole number from 0 that 63 bits hold."""
     number = as_int(value, name)

@@ -10,7 +10,7 @@ from grilly import _core
 from grilly.closed import closed
 from grilly.device_array import VulkanTensor, placed, wrap
 from grilly.errors import InvalidArgumentError, UnusableError
-from grilly.inputs import as_count, need_type
+from grilly.inputs import as_count, as_float, axes_of, need_type
 from grilly.nn.parameter import Parameter
 from grilly.unusable import Unusable
 
@@ -90,7 +90,7 @@ class Graph:
             >>> Graph().input("ids", ("T",), "int32").shape
             ('T',)
         """
-        return Value(self._core, self._core.declare(name, list(map(str, shape)), dtype, False))
+        return Value(self._core, self._core.declare(name, axes_of(shape), dtype, False))
 
     def state(self, name: str, value: Any) -> Value:
         """Adds a tensor that stays on the device between runs, where operations may update it.
@@ -123,7 +123,7 @@ class Graph:
             >>> Graph().filled(1.0, (2, 3)).shape
             (2, 3)
         """
-        return Value(self._core, self._core.filled(number, list(map(str, shape))))
+        return Value(self._core, self._core.filled(as_float(number, "number"), axes_of(shape)))
 
     def call(self, operation: str, *operands: Value | None, name: str | None = None, **attributes: Any) -> Any:
         """Adds an operation and returns its result, or a tuple of results.

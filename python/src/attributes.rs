@@ -101,17 +101,16 @@ fn named(value: &Bound<'_, PyAny>, name: &str) -> PyResult<serde_json::Value> {
         return Ok(flag.is_true().into());
     }
     if value.is_instance_of::<PyInt>() {
-        return match value.extract::<u64>() {
-            Ok(number) => Ok(number.into()),
-            Err(_) => Ok(value.extract::<i64>()?.into()),
-        };
+        let number = value.extract::<u64>().map(Value::from).or_else(|_| value.extract::<i64>().map(Value::from));
+        let wrong = || Error::InvalidArgument(format!("{name} is {value}, expected an integer of 64 bits"));
+        return Ok(number.map_err(|_| wrong())?);
     }
     if value.is_instance_of::<PyFloat>() {
         let number: f64 = value.extract()?;
         let exact = serde_json::Number::from_f64(number);
         return exact
             .map(Value::Number)
-            .ok_or_else(|| Error::InvalidArgument(format!("an attribute is {number}, which is not finite")).into());
+            .ok_or_else(|| Error::InvalidArgument(format!("{name} is {number}, expected a finite number")).into());
     }
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(crate::text::string(text, || name.into())?.into());
@@ -127,5 +126,5 @@ fn named(value: &Bound<'_, PyAny>, name: &str) -> PyResult<serde_json::Value> {
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         return Ok(Value::Array(value.try_iter()?.map(|item| named(&item?, name)).collect::<PyResult<_>>()?));
     }
-    Err(Error::InvalidType(format!("an attribute is a {}", value.get_type().name()?)).into())
+    Err(Error::InvalidType(format!("{name} is of type {}, which no attribute has", value.get_type().name()?)).into())
 }

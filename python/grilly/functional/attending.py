@@ -33,8 +33,9 @@ class Masks:
         """Checks the user's arguments."""
         return cls(
             flag(name, "causal", causal),
-            whole(name, "window", window, least=0),
-            whole(name, "global_tokens", global_tokens, least=0),
+            # The core counts in 32 bits, and no text has as many tokens.
+            min(whole(name, "window", window, least=0), 2**32 - 1),
+            min(whole(name, "global_tokens", global_tokens, least=0), 2**32 - 1),
             flag(name, "align_end", align_end),
         )
 

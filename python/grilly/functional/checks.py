@@ -12,8 +12,11 @@ from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.functional.dispatch import Prepared
 from grilly.inputs import as_int
 
+#: NumPy counts the bytes of an array of float64 in 63 bits.
+MOST_ELEMENTS = 2**59
 __all__ = [
-    "broadcast", "broadcasts", "flag", "fraction", "need_axes", "need_shape", "number", "one_of", "whole", "wrong_shape",
+    "allocated", "broadcast", "broadcasts", "divisor", "flag", "fraction", "need_axes", "need_shape", "number",
+    "one_of", "whole", "wrong_shape",
 ]  # fmt: skip
 
 
@@ -95,12 +98,20 @@ def number(operation: str, name: str, value: Any, least: float = -math.inf) -> f
     """A number of at least `least`, neither NaN nor infinite."""
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidTypeError(f"{operation}: {name} is of type {type(value).__name__}, expected a number") from None
     if not math.isfinite(found):
         raise InvalidArgumentError(f"{operation}: {name} is {found}, expected a finite number")
     if found < least:
         raise InvalidArgumentError(f"{operation}: {name} is {found}, expected at least {least}")
+    return found
+
+
+def divisor(operation: str, name: str, value: Any) -> float:
+    """A finite number other than 0."""
+    found = number(operation, name, value)
+    if found == 0:
+        raise InvalidArgumentError(f"{operation}: {name} is 0, and divides")
     return found
 
 
@@ -118,9 +129,18 @@ def fraction(operation: str, name: str, value: Any) -> float:
     return found
 
 
-def whole(operation: str, name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least `least`."""
+def whole(operation: str, name: str, value: Any, least: int = 1, most: int = 2**64 - 1) -> int:
+    """A whole number from `least` to `most`, which the core takes."""
     found = as_int(value, f"{operation}: {name}")
     if found < least:
         raise InvalidArgumentError(f"{operation}: {name} is {found}, expected at least {least}")
+    if found > most:
+        raise InvalidArgumentError(f"{operation}: {name} is {found}, expected at most {most}")
     return found
+
+
+def allocated(operation: str, name: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of new parameters, of which an array can have so many."""
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise InvalidArgumentError(f"{operation}: {name} is of shape {list(shape)}, at most 2^59 elements are possible")
+    return tuple(shape)

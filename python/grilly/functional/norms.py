@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grilly.functional.checks import need_axes, need_shape, number, whole, wrong_shape
+from grilly.functional.checks import allocated, need_axes, need_shape, number, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, optional
 from grilly.operands import normal_axis
 
@@ -138,7 +138,7 @@ def _norm(name: str, input: Operand, sizes: int | Sequence[int], eps: float, **w
 def sizes_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
     """The sizes of the last axes that `normalized_shape` gives."""
     sizes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-    return tuple(whole(name, "normalized_shape", size, least=0) for size in sizes)
+    return allocated(name, "weight", [whole(name, "normalized_shape", size, least=0) for size in sizes])
 
 
 def normalized(name: str, x: Prepared, given: int | Sequence[int], **weights: Prepared | None) -> list[int]:

@@ -181,4 +181,6 @@ def select_config(device: Mapping[str, Any] | None = None, head_dim: int = 64) -
         32
     """
     index = None if device is None else whole("select_config", "device index", device["index"], least=0)
-    return FlashAttentionConfig(*_core.flash_select(index, whole("select_config", "head_dim", head_dim))[2])
+    return FlashAttentionConfig(
+        *_core.flash_select(index, whole("select_config", "head_dim", head_dim, most=2**32 - 1))[2]
+    )

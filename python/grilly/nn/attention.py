@@ -8,7 +8,7 @@ from grilly import functional
 from grilly.errors import InvalidArgumentError
 from grilly.functional.attending import attend_by_heads
 from grilly.functional.attending_gradients import attend_by_heads_backward
-from grilly.functional.checks import whole
+from grilly.functional.checks import fraction, whole
 from grilly.functional.dispatch import Operand, Result
 from grilly.nn.layers import Dropout, Linear
 from grilly.nn.module import Module
@@ -64,7 +64,7 @@ class MultiheadAttention(Module):
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
             setattr(self, name, Linear(embed_dim, embed_dim))
-        self.result_dropout = Dropout(dropout)
+        self.result_dropout = Dropout(fraction("MultiheadAttention", "dropout", dropout))
 
     def forward(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 
 from grilly import functional, quant
 from grilly.arrays import VulkanTensor
-from grilly.functional.checks import fraction, one_of, whole
+from grilly.functional.checks import allocated, fraction, one_of, whole
 from grilly.functional.dispatch import Operand, Result
 from grilly.functional.dropout import draw_seed
 from grilly.nn.module import Module
@@ -18,9 +18,9 @@ from grilly.nn.parameter import Parameter
 __all__ = ["BitLinear", "Dropout", "Embedding", "Linear"]
 
 
-def drawn(shape: tuple[int, ...], deviation: float) -> Parameter:
+def drawn(name: str, shape: tuple[int, ...], deviation: float) -> Parameter:
     """Normally distributed numbers, seeded from NumPy's global generator: every layer is initialised differently."""
-    values = np.random.default_rng(draw_seed()).normal(0.0, deviation, shape)
+    values = np.random.default_rng(draw_seed()).normal(0.0, deviation, allocated(name, "weight", shape))
     return Parameter(values.astype(np.float32))
 
 
@@ -57,7 +57,7 @@ class Linear(Module):
         super().__init__()
         self.in_features = whole("Linear", "in_features", in_features, least=0)
         self.out_features = whole("Linear", "out_features", out_features, least=0)
-        self.weight = drawn((self.out_features, self.in_features), math.sqrt(2.0 / max(self.in_features, 1)))
+        self.weight = drawn("Linear", (self.out_features, self.in_features), math.sqrt(2.0 / max(self.in_features, 1)))
         self.bias = Parameter(np.zeros(self.out_features)) if bias else None
 
     def forward(self, x: Operand) -> Result:
@@ -125,7 +125,7 @@ class Embedding(Module):
         super().__init__()
         self.num_embeddings = whole("Embedding", "num_embeddings", num_embeddings, least=0)
         self.embedding_dim = whole("Embedding", "embedding_dim", embedding_dim, least=0)
-        self.weight = drawn((self.num_embeddings, self.embedding_dim), 1.0)
+        self.weight = drawn("Embedding", (self.num_embeddings, self.embedding_dim), 1.0)
 
     def forward(self, x: Operand) -> Result:
         """`functional.embedding_lookup` in the layer's table.

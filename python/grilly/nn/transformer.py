@@ -6,7 +6,7 @@ from typing import Any
 
 from grilly import functional
 from grilly.errors import UnsupportedError
-from grilly.functional.checks import one_of
+from grilly.functional.checks import fraction, one_of, whole
 from grilly.functional.dispatch import Operand, Result
 from grilly.nn.activations import GELU, ReLU, SiLU
 from grilly.nn.attention import MultiheadAttention, RoPE
@@ -27,8 +27,11 @@ class TransformerLayer(Module):
     ) -> None:
         super().__init__()
         kind = ACTIVATIONS[one_of(type(self).__name__, "activation", activation, tuple(ACTIVATIONS))]
-        self.d_model, self.nhead, self.dropout = d_model, nhead, dropout
-        self.dim_feedforward = dim_feedforward or 4 * d_model
+        owner = type(self).__name__
+        self.d_model, self.nhead = whole(owner, "d_model", d_model), whole(owner, "nhead", nhead)
+        self.dropout = fraction(owner, "dropout", dropout)
+        inner = 0 if dim_feedforward is None else whole(owner, "dim_feedforward", dim_feedforward, least=0)
+        self.dim_feedforward = inner or 4 * d_model
         self.use_rope = use_rope
         self.self_attn = MultiheadAttention(d_model, nhead, dropout)
         self.rope = RoPE(d_model // nhead) if use_rope else None

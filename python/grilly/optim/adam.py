@@ -8,6 +8,7 @@ import numpy as np
 from grilly.errors import InvalidArgumentError
 from grilly.functional.checks import flag, number
 from grilly.functional.optimisers import adam_step, share
+from grilly.inputs import need_type
 from grilly.optim.optimizer import Optimizer
 
 __all__ = ["Adam", "AdamW"]
@@ -132,6 +133,7 @@ def checked(owner: str, lr: Any, betas: Any, eps: Any, weight_decay: Any) -> dic
     """The settings, checked."""
     given = {"lr": lr, "eps": eps, "weight_decay": weight_decay}
     found: dict[str, Any] = {name: number(owner, name, value, least=0) for name, value in given.items()}
+    need_type(betas, Sequence | np.ndarray, f"{owner}: betas", "two numbers")
     if len(betas) != 2:
         raise InvalidArgumentError(f"{owner}: betas has {len(betas)} numbers, expected 2")
     return found | {"betas": tuple(share(owner, "one of betas", beta) for beta in betas)}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grilly.errors import InvalidArgumentError
-from grilly.functional.checks import flag, fraction, number, one_of, whole
+from grilly.functional.checks import divisor, flag, fraction, number, one_of, whole
 from grilly.inputs import need_type
 from grilly.optim.optimizer import Optimizer
 from grilly.optim.schedule import LRScheduler
@@ -66,6 +66,8 @@ class OneCycleLR(LRScheduler):
         owner = "OneCycleLR"
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise InvalidArgumentError(f"{owner}: set total_steps, or epochs and steps_per_epoch")
+        div_factor = divisor(owner, "div_factor", div_factor)
+        final_div_factor = divisor(owner, "final_div_factor", final_div_factor)
         parts = [("epochs", epochs), ("steps_per_epoch", steps_per_epoch)]
         given = [("total_steps", total_steps)] if total_steps is not None else parts
         self.total_steps = math.prod(whole(owner, name, value) for name, value in given)
@@ -184,9 +186,9 @@ class ReduceLROnPlateau:
     ) -> None:
         owner = "ReduceLROnPlateau"
         need_type(optimizer, Optimizer, f"{owner}: optimizer", "an optimiser")
-        if not factor < 1:
+        if not (factor := number(owner, "factor", factor)) < 1:
             raise InvalidArgumentError(f"{owner}: factor is {factor}, expected below 1")
-        self.optimizer, self.factor, self.eps = optimizer, factor, eps
+        self.optimizer, self.factor, self.eps = optimizer, factor, number(owner, "eps", eps)
         self.min_lrs = each_group(owner, "min_lr", min_lr, optimizer)
         #: That of groups that are added later.
         self.default_min_lr = None if isinstance(min_lr, list | tuple) else min_lr
@@ -194,7 +196,7 @@ class ReduceLROnPlateau:
         self.threshold_mode = one_of(owner, "threshold_mode", threshold_mode, ("rel", "abs"))
         self.patience = whole(owner, "patience", patience, least=0)
         self.cooldown = whole(owner, "cooldown", cooldown, least=0)
-        self.threshold = threshold
+        self.threshold = number(owner, "threshold", threshold)
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
         self._last_lr = [group["lr"] for group in optimizer.param_groups]

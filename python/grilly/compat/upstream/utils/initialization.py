@@ -32,7 +32,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
         `tensor`.
 
     Raises:
-        InvalidArgumentError: Fewer than 2 axes.
+        InvalidArgumentError: Fewer than 2 axes, or a gain below 0.
         InvalidTypeError: No NumPy array of floats.
 
     Source: upstream's function of this name; Glorot and Bengio (2010).
@@ -43,7 +43,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
         True
     """
     inputs, outputs = _fans("xavier_uniform_", tensor)
-    return _uniform(tensor, number("xavier_uniform_", "gain", gain) * math.sqrt(6 / (inputs + outputs)))
+    return _uniform(tensor, number("xavier_uniform_", "gain", gain, least=0) * math.sqrt(6 / (inputs + outputs)))
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
@@ -57,7 +57,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
         `tensor`.
 
     Raises:
-        InvalidArgumentError: Fewer than 2 axes.
+        InvalidArgumentError: Fewer than 2 axes, or a gain below 0.
         InvalidTypeError: No NumPy array of floats.
 
     Source: upstream's function of this name; Glorot and Bengio (2010).
@@ -68,7 +68,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
         (2, 3)
     """
     inputs, outputs = _fans("xavier_normal_", tensor)
-    return _normal(tensor, number("xavier_normal_", "gain", gain) * math.sqrt(2 / (inputs + outputs)))
+    return _normal(tensor, number("xavier_normal_", "gain", gain, least=0) * math.sqrt(2 / (inputs + outputs)))
 
 
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
