@@ -19,13 +19,12 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither 
 TESTS = str(Path(__file__).parent.parent)
 
 
-def process(code: str, *arguments: object) -> subprocess.Popen:
-    """Python code in a process of its own, which prints lines."""
+def process(code: str, *arguments: object, errors: int | None = subprocess.STDOUT) -> subprocess.Popen:
+    """Python code in a process of its own, which prints lines; by default with what it writes to stderr among them."""
     start = "import os, sys, time; sys.path.insert(0, sys.argv[1])\nfrom train.test_training import TEXT, trained\n"
     command = [sys.executable, "-c", start + code, TESTS, *map(str, arguments)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"GRILLY_DEBUG": "0"}
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+    return subprocess.Popen(command, **pipes, text=True, env=os.environ | {"GRILLY_DEBUG": "0"})
 
 
 def steps(folder: Path) -> list[int]:
@@ -123,11 +122,11 @@ next(running)
 child = os.fork()
 if child == 0:
     print("child", os.getpid(), flush=True)
-    time.sleep(60)
-    os._exit(0)
-time.sleep(60)
+sys.stdin.read()
+os._exit(0)
 """
-    holder = process(code, tmp_path)
+    # From 3.12 on Python warns of a fork beside other threads, in the parent, while the child prints.
+    holder = process(code, tmp_path, errors=None)
     child = int(holder.stdout.readline().split()[1])
     try:
         with pytest.raises(CheckpointError, match=f"is used by process {holder.pid}: wait for its end"):
@@ -138,6 +137,7 @@ time.sleep(60)
         list(trained(tmp_path, steps=2).run())
         assert steps(tmp_path) == [1, 2]
     finally:
+        holder.kill()
         os.kill(child, signal.SIGKILL)
 
 
