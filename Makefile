@@ -115,10 +115,13 @@ test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 
 	@$(TEST_ENV) $(LIVE)/bin/python -m pytest tests/live $(ARGS)
 
 SECONDS ?= 60
+FUZZED := optimizers checkpoints runs folders archives tokenizers
 .PHONY: fuzz
-fuzz: setup-live ## Random programs of optimisers beside torch, and damaged checkpoint files, from a new seed; SECONDS=3600 of each
-	@seed=$$(date +%s); for driver in optimizers checkpoints; do \
-	  $(LIVE)/bin/python tests/fuzz/$$driver.py --seconds $(SECONDS) --seed $$seed; done
+fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optimisers beside torch, damaged files, users' shaders; SECONDS=3600 of each
+	@seed=$$(date +%s); status=0; driver() { \
+	  $(TEST_ENV) $(LIVE)/bin/python tests/fuzz/$$1.py --seconds $(SECONDS) --seed $$seed "$${@:2}" || status=1; }; \
+	for name in $(FUZZED); do driver $$name; done; \
+	for name in folders interfaces; do driver $$name --device vulkan; done; exit $$status
 
 .PHONY: test-arm
 test-arm: toolchain ## The unit test of the CPU's byte products on ARM, under qemu (unpacks Debian's compiler into target/arm)

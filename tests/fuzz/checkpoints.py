@@ -4,18 +4,17 @@ Every file is refused with CheckpointError or has the content that was saved; in
 values are saved, which come back equal or are refused.
 """
 
-import argparse
-import io
 import math
-import struct
 import sys
-import tempfile
-import time
-import warnings
-import zipfile
 from pathlib import Path
 
 import numpy as np
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz import damage  # isort: skip
+from fuzz.driver import Fault, main, pick  # isort: skip
 
 from grilly import utils
 from grilly.errors import CheckpointError, GrillyError
@@ -39,10 +38,6 @@ NAMES = [
     "n" * 300,
 ]
 KEYS = [*NAMES, 0, 1, -1, 2**70, 1.5, math.inf, True, False, None, (1, 2), b"a"]
-
-
-def pick(chance, values):
-    return values[chance.integers(len(values))]
 
 
 def tree(chance, levels=3):
@@ -83,72 +78,8 @@ def equal(a, b):
 
 def mutated(data, chance):
     """Damaged bytes, by a random kind of damage."""
-    data, size = bytearray(data), len(data)
-    kind = chance.integers(9)
-    if kind == 0:
-        data[chance.integers(size)] ^= 1 << int(chance.integers(8))
-    elif kind == 1:
-        for place in chance.integers(size, size=chance.integers(2, 9)):
-            data[place] = chance.integers(256)
-    elif kind == 2:
-        del data[chance.integers(size) :]
-    elif kind == 3:
-        first, second = sorted(chance.integers(size, size=2).tolist())
-        del data[first:second]
-    elif kind == 4:
-        length = int(chance.integers(1, size // 4))
-        a, b = chance.integers(size - length, size=2).tolist()
-        data[a : a + length], data[b : b + length] = data[b : b + length], data[a : a + length]
-    elif kind == 5:
-        place = int(chance.integers(size))
-        data[place:place] = chance.bytes(int(chance.integers(1, 40)))
-    elif kind == 6:
-        data = bytearray(chance.bytes(int(chance.integers(200))))
-    elif kind == 7:
-        # A number of 2 or 4 bytes in one of the tables of a ZIP file.
-        marks = [place for mark in (b"PK\1\2", b"PK\3\4", b"PK\5\6") for place in found(data, mark)]
-        at = pick(chance, marks) + int(chance.integers(4, 46))
-        value = pick(chance, [0, 1, 8, 99, 0x7FFF, 0xFFFF, 2**31 - 1, 2**32 - 1])
-        form = "<H" if value < 2**16 and chance.random() < 0.5 else "<I"
-        data[at : at + struct.calcsize(form)] = struct.pack(form, value)
-    else:
-        data = rezipped(data, chance)
-    return bytes(data)
-
-
-def found(data, mark):
-    place = data.find(mark)
-    while place >= 0:
-        yield place
-        place = data.find(mark, place + 1)
-
-
-def rezipped(data, chance):
-    """Parts changed, exchanged, left out or compressed, in a ZIP file with right checksums."""
-    with zipfile.ZipFile(io.BytesIO(data)) as file:
-        parts = [(name, bytearray(file.read(name))) for name in file.namelist()]
-    kind = chance.integers(5)
-    place, other = chance.integers(len(parts), size=2).tolist()
-    name, content = parts[place]
-    if kind == 0 and content:
-        content[chance.integers(len(content))] ^= 1 << int(chance.integers(8))
-    elif kind == 1:
-        parts[place], parts[other] = (name, parts[other][1]), (parts[other][0], content)
-    elif kind == 2:
-        del parts[place]
-    elif kind == 3:
-        digits = [at for at, byte in enumerate(content) if chr(byte).isdigit()]
-        if digits:
-            content[pick(chance, digits)] = ord(pick(chance, list("0123456789")))
-    made = io.BytesIO()
-    with (
-        zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED if kind == 4 else zipfile.ZIP_STORED) as file,
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")
-        for name, content in parts:
-            file.writestr(name, bytes(content))
-    return made.getvalue()
+    kind = int(chance.integers(9))
+    return (damage.of_tables if kind == 7 else damage.rezipped if kind == 8 else damage.of_bytes)(data, chance)
 
 
 def saved(chance, path):
@@ -189,21 +120,17 @@ def run(seed, folder, count=60):
     return count, faults
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--programs", type=int, default=10**9, help="at most so many trees")
-    given = parser.parse_args(arguments)
-    end, trees, files, faults = time.monotonic() + given.seconds, 0, 0, []
-    with tempfile.TemporaryDirectory() as folder:
-        while time.monotonic() < end and trees < given.programs:
-            count, wrong = run(given.seed + trees, folder)
-            trees, files, faults = trees + 1, files + count, faults + wrong
-    print(*faults[:20], sep="\n", end="\n" if faults else "")
-    print(f"checkpoints: {files} files of {trees} trees from seed {given.seed}: {len(faults)} faults")
-    return 1 if faults else 0
+def corpus(folder, given):
+    return folder
+
+
+def case(folder, chance):
+    """One tree and its damaged files."""
+    count, faults = run(int(chance.integers(2**63)), folder)
+    if faults:
+        raise Fault("; ".join(faults[:5]))
+    return "refused" if count == 1 else f"trees of {count} files"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(corpus, case))
