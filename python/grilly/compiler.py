@@ -212,6 +212,8 @@ def _numbers(name: str, given: Any) -> dict[str, float]:
     need_type(given, Mapping | None, f"dispatch: {name}", "a dict")
     for key, value in (given or {}).items():
         try:
+            if isinstance(value, str | bytes | bytearray):
+                raise TypeError  # which float() takes if they are of digits
             numbers[key] = float(value)
         except (TypeError, ValueError):
             kind = type(value).__name__

@@ -12,7 +12,7 @@ use crate::error::PyResult;
 use crate::lock;
 use crate::owned::Owned;
 use crate::text::{Location, Name};
-use grilly::train::{self, Batch, Checkpoint, Files, Run, Sampling, TrainOptions, TransformerConfig};
+use grilly::train::{self, Batch, Files, Run, Sampling, TrainOptions, TransformerConfig};
 use grilly::{Error, Result};
 
 /// JSON of the configuration called `name`.
@@ -117,10 +117,7 @@ impl Trainer {
     #[staticmethod]
     fn newest(engine: &Bound<'_, Engine>, folder: Location) -> PyResult<Self> {
         let own = &engine.get().0;
-        let trainer = lock::stoppable(engine.py(), || {
-            let none = || Error::Checkpoint { path: folder.0.clone(), problem: "has no checkpoint".into() };
-            train::Trainer::resume(own, Checkpoint::newest(&folder.0)?.ok_or_else(none)?)
-        })?;
+        let trainer = lock::stoppable(engine.py(), || train::Trainer::newest(own, &folder.0))?;
         Ok(Trainer(Mutex::new(Held::Alone(trainer.into())).into()))
     }
 

@@ -17,7 +17,7 @@ use super::folder::{self, Folder, RECORD, TENSORS, TOKENIZER, fault, file, remov
 use super::{LossScale, TrainOptions, TransformerConfig};
 use crate::error::brief;
 use crate::process::memory::need;
-use crate::{Result, exit};
+use crate::{Error, Result, exit};
 
 /// Version of the two files.
 const FORMAT: u32 = 2;
@@ -166,10 +166,15 @@ impl Checkpoint {
             .map_err(|cause| fault(&stored, format!("is damaged: {cause}{}", remedy(path))))?;
         let mut tensors = Vec::with_capacity(file.len());
         for (name, view) in file.iter() {
+            if view.dtype() != Dtype::F32 {
+                let dtype = view.dtype();
+                return Err(fault(&stored, format!("is damaged: {name} is {dtype:?}, expected F32{}", remedy(path))));
+            }
             let (shape, bytes) = (view.shape().to_vec(), view.data().to_vec());
             tensors.push(Tensor { name: name.to_owned(), shape, bytes });
         }
         let Record { step, config, options, data, tokenizer, loss_scale, metrics, sha256, .. } = record;
+        config.check().and_then(|()| options.check()).map_err(|cause| unfit(path, cause))?;
         let tokenizer = tokenizer.map(|known| tokenizer_of(path, &known)).transpose()?;
         let read = Checkpoint { step, config, options, data, tokenizer, loss_scale, metrics, tensors };
         let hashes = read.checked_hashes()?;
@@ -250,6 +255,21 @@ pub fn keep_newest(folder: &Path, keep: usize) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The error of sizes, settings or tensors that a JSON file and the one beside it have: `Checkpoint` in place of
+/// `InvalidArgument`.
+fn unfit(path: &Path, cause: Error) -> Error {
+    match cause {
+        Error::InvalidArgument(problem) => fault(path, format!("is no checkpoint: {problem}{}", remedy(path))),
+        other => other,
+    }
+}
+
+/// The same of the checkpoint of a step in a folder.
+pub(super) fn unfit_of(folder: &Path, step: u64) -> impl Fn(Error) -> Error {
+    let path = file(folder, step, RECORD);
+    move |cause| unfit(&path, cause)
 }
 
 fn remedy(record: &Path) -> String {

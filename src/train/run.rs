@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::checkpoint::unfit_of;
 use super::folder::{Folder, fault, steps};
 use super::metrics::{Metrics, Record};
 use super::trainer::check_memory;
@@ -108,15 +109,15 @@ impl Run {
             return Err(files.fault("holds a run on another text; name that text, or another folder".into()));
         }
         let (config, step) = (found.config.clone(), found.step);
+        let unfit = unfit_of(files.folder, step);
         let metrics = Metrics::resumed(&own, &found)?;
-        let vocabulary = found.tokenizer.clone().map_or_else(|| Ok(Vocabulary::default()), Vocabulary::read)?;
+        let vocabulary = found.tokenizer.clone().map_or_else(|| Ok(Vocabulary::default()), Vocabulary::read);
+        let vocabulary = vocabulary.map_err(&unfit)?;
         let options = TrainOptions { steps: steps.or(found.options.steps), ..found.options.clone() };
         options.check()?;
         let mut run = Run::of(files, text, (&config, &options, &vocabulary), |steps| {
-            Trainer::resume(
-                engine,
-                Checkpoint { options: TrainOptions { steps: Some(steps), ..options.clone() }, ..found },
-            )
+            let options = TrainOptions { steps: Some(steps), ..options.clone() };
+            Trainer::resume(engine, Checkpoint { options, ..found }).map_err(unfit)
         })?;
         (run.metrics, run.saved) = (Some(metrics), Some(step));
         Ok(run)

@@ -80,6 +80,8 @@ def test_what_it_writes_goes_on_into_other_operations(function):
         ({"push": {"shift": 1, "count": -1}}, InvalidArgumentError, "-1 is not a value of .*uint"),
         ({"push": {"shift": 1, "count": 0.5}}, InvalidArgumentError, "0.5 is not a value"),
         ({"push": {"shift": "a", "count": 1}}, InvalidTypeError, "'shift' is of type str"),
+        ({"push": {"shift": "1", "count": 1}}, InvalidTypeError, "'shift' is of type str"),
+        ({"constants": {"factor": b"1"}}, InvalidTypeError, "'factor' is of type bytes"),
         ({"constants": {"other": 1}}, InvalidArgumentError, "no specialization constant is called .other."),
         ({"groups": (1, 1, 1, 1)}, InvalidArgumentError, "groups"),
         ({"groups": -1}, InvalidArgumentError, "groups"),

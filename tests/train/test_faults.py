@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from grilly.__main__ import main
-from grilly.errors import CheckpointError, InvalidArgumentError
+from grilly.errors import CheckpointError
 from grilly.train import Trainer, read_metrics
 from train.test_training import TEXT, earlier, trained
 
@@ -80,20 +80,20 @@ def changed(folder, part, **values):
 
 
 @pytest.mark.parametrize(
-    "part, values, error, problem",
+    "part, values, problem",
     [
-        ("config", {"d_model": 32}, InvalidArgumentError, r"has no embedding.weight of shape \[128, 32\]"),
-        ("config", {"num_layers": 2}, InvalidArgumentError, r"layers.1.*"),
-        ("config", {"num_heads": 3}, InvalidArgumentError, "d_model is 16, expected a multiple of num_heads, 3"),
-        ("config", {"hidden": 3}, CheckpointError, "is no checkpoint: unknown field `hidden`"),
-        ("options", {"batch_size": 0}, InvalidArgumentError, "batch_size is 0"),
+        ("config", {"d_model": 32}, r"has no embedding.weight of shape \[128, 32\]"),
+        ("config", {"num_layers": 2}, r"layers.1.*"),
+        ("config", {"num_heads": 3}, "d_model is 16, expected a multiple of num_heads, 3"),
+        ("config", {"hidden": 3}, "unknown field `hidden`"),
+        ("options", {"batch_size": 0}, "batch_size is 0"),
     ],
 )
-def test_a_checkpoint_of_other_sizes_is_refused(tmp_path, part, values, error, problem):
+def test_a_checkpoint_of_other_sizes_is_refused(tmp_path, part, values, problem):
     list(trained(tmp_path, steps=1).run())
     changed(tmp_path, part, **values)
     for load in (lambda: Trainer.load(tmp_path, device="cpu"), lambda: Trainer.resume(TEXT, tmp_path, device="cpu")):
-        with pytest.raises(error, match=problem):
+        with pytest.raises(CheckpointError, match=f"step-00000001.json: is no checkpoint: .*{problem}"):
             load()
 
 

@@ -3,10 +3,12 @@
 import json
 import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from conftest import LONG
+from fuzz import damage
 
 from grilly.errors import CheckpointError
 from grilly.train import Trainer, read_metrics
@@ -56,6 +58,25 @@ def test_a_flipped_bit_is_refused_or_without_effect(run, name):
         path.write_bytes(whole)
     assert refused > 0.9 * len(chosen)
     assert state(run) == expected
+
+
+@pytest.mark.parametrize("change, problem", [
+    ({"shape": [2, 2]}, "step-00000003.json: is no checkpoint: the checkpoint has no final_norm.weight of shape .4."),
+    ({"dtype": "I32"}, "step-00000003.safetensors: is damaged: final_norm.weight is I32, expected F32"),
+])  # fmt: skip
+def test_another_shape_or_type_in_the_header_is_refused(run, change, problem):
+    """The SHA-256 of a tensor is that of its bytes."""
+    path = run / "step-00000003.safetensors"
+    whole = path.read_bytes()
+    header, body = damage.parts(whole)
+    header["final_norm.weight"] |= change
+    try:
+        path.write_bytes(damage.joined(header, body))
+        for call in (Trainer.load, partial(Trainer.resume, TEXT)):
+            with pytest.raises(CheckpointError, match=problem):
+                call(run, device="cpu")
+    finally:
+        path.write_bytes(whole)
 
 
 def test_checkpoints_without_hashes_resume(tmp_path):

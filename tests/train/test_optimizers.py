@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from grilly.errors import InvalidArgumentError
+from grilly.errors import CheckpointError
 from grilly.train import Trainer
 from train.reference import Adam, Reference, Sgd, parameters
 from train.test_training import CONFIG, TEXT, earlier, trained, windows
@@ -71,7 +71,7 @@ def test_a_checkpoint_of_another_optimiser_is_refused(tmp_path, written, read, p
     trained(tmp_path, optimizer=written, steps=1).save()
     (path,) = tmp_path.glob("step-*.json")
     earlier(path, options={**json.loads(path.read_text())["options"], "optimizer": read})
-    with pytest.raises(InvalidArgumentError, match=problem):
+    with pytest.raises(CheckpointError, match=problem):
         Trainer.resume(TEXT, tmp_path, device="cpu")
 
 

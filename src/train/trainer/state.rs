@@ -1,6 +1,7 @@
 //! The state of a model in training: from a seed, from a checkpoint, and to one.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{ADVICE, Trainer};
@@ -11,6 +12,8 @@ use crate::ops::Counts;
 use crate::process::memory::{filled, reserved};
 use crate::tensor::Part;
 use crate::train::arena::Arena;
+use crate::train::checkpoint::unfit_of;
+use crate::train::folder::fault;
 use crate::train::graph::{GRADIENTS, Model};
 use crate::train::initial::initial;
 use crate::train::update::Update;
@@ -52,6 +55,16 @@ impl Trainer {
         let checkpoint =
             Checkpoint { step: 0, config, options, data: None, tokenizer, loss_scale: None, metrics: None, tensors };
         Trainer::resume(engine, checkpoint)
+    }
+
+    /// The model of the newest checkpoint in a folder.
+    ///
+    /// # Errors
+    /// `Checkpoint` for a folder without one, or whose newest is damaged; else as [`Trainer::resume`].
+    pub fn newest(engine: &Arc<Engine>, folder: &Path) -> Result<Self> {
+        let found = Checkpoint::newest(folder)?.ok_or_else(|| fault(folder, "has no checkpoint"))?;
+        let unfit = unfit_of(folder, found.step);
+        Trainer::resume(engine, found).map_err(unfit)
     }
 
     /// The model of a checkpoint, which goes on with every bit as if it had not stopped.
