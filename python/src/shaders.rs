@@ -81,6 +81,7 @@ impl ShaderTable {
         architecture: Option<Name>,
         file: Name,
         compiler: &ShaderCompiler,
+        names: Vec<(String, String)>,
     ) -> PyResult<()> {
         let (shader, architecture, file) = (shader.0, architecture.as_ref().map(|name| name.0.as_str()), file.0);
         if self.own.is_some() {
@@ -88,7 +89,7 @@ impl ShaderTable {
             return Ok(());
         }
         let (compiler, name) = (compiler.0.clone(), shader.clone());
-        let row = lock::without_waiting(py, move || compiler::row(&name, &file, &compiler))?;
+        let row = lock::without_waiting(py, move || compiler::row(&name, &file, &compiler, &names))?;
         lock::without(py, || compiler::enter(&shader, architecture, row))
     }
 

@@ -2,7 +2,7 @@
 
 use super::functions::MAIN;
 use super::{ShaderCompiler, check, variant};
-use crate::backend::vulkan;
+use crate::backend::vulkan::{self, Interface};
 use crate::graph::shaders::{Registry, Row, instead_of};
 use crate::model::shaders;
 use crate::{Error, Result};
@@ -19,20 +19,42 @@ use crate::{Error, Result};
 /// `ShaderNotFound`, `FunctionNotFound` and `CompilationFailed` as in the compiler; `PipelineCreationFailed` naming the
 /// difference from the interface; `Unsupported` for a name that no kernel uses, with the name to register instead.
 pub fn register(shader: &str, architecture: Option<&str>, file: &str, compiler: &ShaderCompiler) -> Result<()> {
-    enter(shader, architecture, row(shader, file, compiler)?)
+    enter(shader, architecture, row(shader, file, compiler, &[])?)
 }
 
-/// The entry that [`register`] adds: `file`, compiled and compared with the interface of `shader`.
+/// The entry that [`register`] adds: `file`, compiled and compared with the interface of `shader`. What the file calls by
+/// other names has the second name of its pair in `names`.
 ///
 /// # Errors
-/// As [`register`].
-pub fn row(shader: &str, file: &str, compiler: &ShaderCompiler) -> Result<Row> {
+/// As [`register`], and `InvalidArgument` for a name that the file does not have.
+pub fn row(shader: &str, file: &str, compiler: &ShaderCompiler, names: &[(String, String)]) -> Result<Row> {
     let (path, function) = file.split_once('#').unwrap_or((file, MAIN));
     match compiler.get_compute_function(path, function) {
-        Ok(found) => Ok(Row::users(file, users(shader, &found)?)),
+        Ok(mut found) => {
+            rename(&mut found.interface, names, file)?;
+            Ok(Row::users(file, users(shader, &found)?))
+        }
         Err(missing @ Error::ShaderNotFound { .. }) => own(shader, file, missing).map(|()| Row::own(file)),
         Err(error) => Err(error),
     }
+}
+
+/// Gives the parts of an interface the second name of their pair.
+fn rename(interface: &mut Interface, names: &[(String, String)], file: &str) -> Result<()> {
+    let bindings = interface.bindings.iter_mut().map(|binding| &mut binding.name);
+    let push = interface.push.iter_mut().map(|member| &mut member.name);
+    let constants = interface.constants.iter_mut().map(|constant| &mut constant.name);
+    let mut own: Vec<&mut String> = bindings.chain(push).chain(constants).collect();
+    if let Some((other, _)) = names.iter().find(|(from, _)| own.iter().all(|name| *name != from)) {
+        let own: Vec<&str> = own.iter().map(|name| name.as_str()).collect();
+        return Err(Error::InvalidArgument(format!("names: {file} has no {other:?}; it has {}", own.join(", "))));
+    }
+    for name in &mut own {
+        if let Some((_, to)) = names.iter().find(|(from, _)| *from == **name) {
+            (*name).clone_from(to);
+        }
+    }
+    Ok(())
 }
 
 /// Adds an entry to the process' registry; warns if models of the architecture do not run it.

@@ -1,12 +1,13 @@
 """`grilly.backend.shader_registry`: names, defaults, and upstream's own samples."""
 
+import functools
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from grilly import _core, errors, functional
+from grilly import ShaderCompiler, ShaderCompilerConfig, _core, errors, functional, to_vulkan
 from grilly.backend import shader_registry
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "shaders.md"
@@ -139,3 +140,58 @@ def test_a_users_attention_serves_encode(vulkan, run, tiny_model, tmp_path):
     """
     done = run(code, tiny_model, tmp_path)
     assert done.output.strip() == "served", done.errors
+
+
+RENAMED = """#version 460
+layout(local_size_x = 64) in;
+layout(constant_id = 1) const uint REACH = 0;
+layout(std430, binding = 0) readonly buffer P { float p[]; } P_in;
+layout(std430, binding = 1) readonly buffer V { float v[]; } V_in;
+layout(std430, binding = 2) writeonly buffer Out { float o[]; } result;
+layout(push_constant) uniform Push { uint batch_size, heads, kv_heads, q_len, kv_len, head_dim; } push;
+void main() {
+    uint row = 64u * gl_WorkGroupID.x + gl_LocalInvocationIndex;
+    uint head = gl_WorkGroupID.y, text = gl_WorkGroupID.z, kv_head = head * push.kv_heads / push.heads;
+    if (row >= push.q_len) return;
+    for (uint column = 0u; column < push.head_dim; column++) {
+        float sum = float(REACH);
+        for (uint key = 0u; key < push.kv_len; key++) {
+            sum = fma(P_in.p[((text * push.heads + head) * push.q_len + row) * push.kv_len + key],
+                      V_in.v[((text * push.kv_len + key) * push.kv_heads + kv_head) * push.head_dim + column], sum);
+        }
+        result.o[((text * push.q_len + row) * push.heads + head) * push.head_dim + column] = sum;
+    }
+}
+"""
+NAMES = {"P_in": "weights", "V_in": "values", "result": "y", "batch_size": "batch", "REACH": "WINDOW"}
+
+
+@pytest.mark.parametrize("ending", [".glsl", ".spv"])
+def test_names_that_a_shader_calls_otherwise(vulkan, tmp_path, ending):
+    (tmp_path / "renamed.glsl").write_text(RENAMED)
+    compiler = ShaderCompiler(ShaderCompilerConfig(str(tmp_path)))
+    if ending == ".spv":
+        (tmp_path / "renamed.spv").write_bytes(compiler.get_compute_function("renamed").spirv)
+        (tmp_path / "renamed.glsl").unlink()
+    register = functools.partial(
+        shader_registry.register_architecture_shader, "attention-output", "renamed", "renamed", compiler=compiler
+    )
+    for left_out in NAMES:
+        with pytest.raises(errors.PipelineCreationFailed, match=f'is called "{left_out}"'):
+            register(names={name: ours for name, ours in NAMES.items() if name != left_out})
+    with pytest.raises(errors.InvalidArgumentError, match=re.escape('names: renamed has no "W"; it has P_in, V_in')):
+        register(names=NAMES | {"W": "weights"})
+    with pytest.raises(errors.PipelineCreationFailed, match='is called "keys", expected "values"'):
+        register(names=NAMES | {"V_in": "keys"})
+    random = np.random.default_rng(0)
+    weights = to_vulkan(random.random((2, 4, 5, 7), np.float32))
+    values = to_vulkan(random.standard_normal((2, 7, 2, 3), np.float32))
+    register(names=NAMES)
+    try:
+        plain = functional.attention_output(weights, values).numpy()
+        found = functional.attention_output(weights, values, architecture="renamed").numpy()
+        np.testing.assert_allclose(found, plain, rtol=1e-6, atol=1e-6)
+        windowed = functional.attention_output(weights, values, architecture="renamed", window=9)
+        np.testing.assert_allclose(windowed.numpy(), found + 9, rtol=1e-5)
+    finally:
+        shader_registry.unregister("attention-output", "renamed")

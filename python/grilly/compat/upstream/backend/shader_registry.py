@@ -7,13 +7,15 @@ ModernBERT, Longformer and BigBird models.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+from collections.abc import Mapping
 
 from grilly import _core
 from grilly.closed import closed
 from grilly.compiler import ShaderCompiler, own_compiler
-from grilly.inputs import path_text
+from grilly.inputs import need_type, path_text
 
 __all__ = [
     "ShaderRegistry",
@@ -48,7 +50,12 @@ class ShaderRegistry:
         self._table = _core.ShaderTable(False)
 
     def register_generic(
-        self, shader_name: str, shader_file: str | os.PathLike[str], *, compiler: ShaderCompiler | None = None
+        self,
+        shader_name: str,
+        shader_file: str | os.PathLike[str],
+        *,
+        compiler: ShaderCompiler | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         """Makes a file the shader of every architecture without an entry of its own.
 
@@ -59,8 +66,11 @@ class ShaderRegistry:
             compiler: Compiles it; default: one with the default configuration, which searches the folder given to
                 `Compute(shader_dir=...)`, else the current one, then `shaders` and `shaders/spv` of the current one; in
                 each, `.glsl` before `.spv`.
+            names: What the file calls otherwise: its names of buffers, push constants and specialization constants, and
+                grilly's, such as `{"V": "values"}`; default none.
 
         Raises:
+            InvalidArgumentError: A name of `names` that the file does not have.
             ShaderNotFound: There is neither such a file nor a grilly shader of that name.
             FunctionNotFound: The file has no such function.
             CompilationFailed: The file does not compile; the message names file and line.
@@ -68,7 +78,7 @@ class ShaderRegistry:
                 difference.
             UnsupportedError: No kernel runs under this name; the message names the one to register instead.
         """
-        self._table.register(shader_name, None, path_text(shader_file, "shader_file"), own_compiler(compiler))
+        self._register(shader_name, None, shader_file, compiler, names)
 
     def register_architecture_specific(
         self,
@@ -77,13 +87,28 @@ class ShaderRegistry:
         shader_file: str | os.PathLike[str],
         *,
         compiler: ShaderCompiler | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         """Makes a file the shader of one architecture; arguments and errors as `register_generic`.
 
         In `get_registry()` it logs a warning if models of the architecture keep their attention fused, so that `encode`
         does not run a shader for a part of it.
         """
-        self._table.register(shader_name, architecture, path_text(shader_file, "shader_file"), own_compiler(compiler))
+        self._register(shader_name, architecture, shader_file, compiler, names)
+
+    def _register(
+        self,
+        shader: str,
+        architecture: str | None,
+        file: str | os.PathLike[str],
+        compiler: ShaderCompiler | None,
+        names: Mapping[str, str] | None,
+    ) -> None:
+        need_type(names, Mapping | None, "names", "a dict of names")
+        given = list((names or {}).items())
+        for name in itertools.chain.from_iterable(given):
+            need_type(name, str, "a name in names", "str")
+        self._table.register(shader, architecture, path_text(file, "shader_file"), own_compiler(compiler), given)
 
     def unregister(self, shader_name: str, architecture: str | None = None) -> None:
         """Removes the registration for an architecture, or the generic one.
@@ -128,7 +153,11 @@ def get_registry() -> ShaderRegistry:
 
 
 def register_generic_shader(
-    shader_name: str, shader_file: str | os.PathLike[str], *, compiler: ShaderCompiler | None = None
+    shader_name: str,
+    shader_file: str | os.PathLike[str],
+    *,
+    compiler: ShaderCompiler | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> None:
     """`ShaderRegistry.register_generic` of `get_registry()`.
 
@@ -136,7 +165,7 @@ def register_generic_shader(
         >>> from grilly.backend.shader_registry import register_generic_shader
         >>> register_generic_shader("attention-output", "attention-output")
     """
-    _registry.register_generic(shader_name, shader_file, compiler=compiler)
+    _registry.register_generic(shader_name, shader_file, compiler=compiler, names=names)
 
 
 def register_architecture_shader(
@@ -145,6 +174,7 @@ def register_architecture_shader(
     shader_file: str | os.PathLike[str],
     *,
     compiler: ShaderCompiler | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> None:
     """`ShaderRegistry.register_architecture_specific` of `get_registry()`.
 
@@ -152,7 +182,7 @@ def register_architecture_shader(
         >>> from grilly.backend.shader_registry import register_architecture_shader
         >>> register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
     """
-    _registry.register_architecture_specific(shader_name, architecture, shader_file, compiler=compiler)
+    _registry.register_architecture_specific(shader_name, architecture, shader_file, compiler=compiler, names=names)
 
 
 def unregister(shader_name: str, architecture: str | None = None) -> None:
