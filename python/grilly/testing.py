@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from grilly import _core
 from grilly.closed import closed
-from grilly.compiler import ShaderCompiler, own_compiler
+from grilly.compiler import ShaderCompiler, own_compiler, pairs_of
 from grilly.errors import DeviceUnavailableError
 
 __all__ = ["ShaderComparison", "clear_faults", "compare_shaders", "inject_fault", "validation_messages"]
@@ -84,6 +85,7 @@ def compare_shaders(
     generic: str = "attention-output",
     *,
     compiler: ShaderCompiler | None = None,
+    names: Mapping[str, str] | None = None,
     weights: npt.ArrayLike | None = None,
     values: npt.ArrayLike | None = None,
     device: str = "vulkan",
@@ -97,6 +99,7 @@ def compare_shaders(
         specific: A file as for `register_architecture_shader`, or one of grilly's own.
         generic: The other; default the generic shader.
         compiler: Compiles the files; default as `register_architecture_shader`.
+        names: What `specific` calls otherwise, as for `register_architecture_shader`.
         weights: `[batch, heads, q_len, kv_len]`, zero where the specific shader's mask is; default random
             causal weights for 2 texts, 8 heads and 512 tokens.
         values: `[batch, kv_len, kv_heads, head_dim]`; default random ones that fit.
@@ -129,11 +132,11 @@ def compare_shaders(
     operands = [engine.upload(weights), engine.upload(np.ascontiguousarray(values, np.float32))]
     table = _core.ShaderTable(True)
     built = own_compiler(compiler)
-    names = ["grilly.testing/specific", "grilly.testing/generic"]
+    places = ["grilly.testing/specific", "grilly.testing/generic"]
     try:
-        for name, file in zip(names, (specific, generic), strict=True):
-            table.register("attention-output", name, file, built)
-        calls = [{"architecture": name, **attributes} for name in names]
+        for place, file, renamed in zip(places, (specific, generic), (pairs_of(names), []), strict=True):
+            table.register("attention-output", place, file, built, renamed)
+        calls = [{"architecture": place, **attributes} for place in places]
         results = [engine.call("attention_output", operands, call).numpy() for call in calls]
         # Warm up: an idle GPU runs slowly at first.
         warm = time.perf_counter() + 0.2
@@ -141,11 +144,11 @@ def compare_shaders(
             _seconds(engine, operands, calls[0], repeats)
         seconds = [float("inf"), float("inf")]
         for _ in range(rounds):
-            for place, call in enumerate(calls):
-                seconds[place] = min(seconds[place], _seconds(engine, operands, call, repeats))
+            for number, call in enumerate(calls):
+                seconds[number] = min(seconds[number], _seconds(engine, operands, call, repeats))
     finally:
-        for name in names:
-            table.unregister("attention-output", name)
+        for place in places:
+            table.unregister("attention-output", place)
     with np.errstate(invalid="ignore"):
         difference = np.abs(results[0].astype(np.float64) - results[1]).max(initial=0.0)
     same = np.array_equal(results[0].view(np.uint32), results[1].view(np.uint32))

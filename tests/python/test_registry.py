@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grilly import ShaderCompiler, ShaderCompilerConfig, _core, errors, functional, to_vulkan
+from grilly import ShaderCompiler, ShaderCompilerConfig, _core, errors, functional, testing, to_vulkan
 from grilly.backend import shader_registry
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "shaders.md"
@@ -193,5 +193,15 @@ def test_names_that_a_shader_calls_otherwise(vulkan, tmp_path, ending):
         np.testing.assert_allclose(found, plain, rtol=1e-6, atol=1e-6)
         windowed = functional.attention_output(weights, values, architecture="renamed", window=9)
         np.testing.assert_allclose(windowed.numpy(), found + 9, rtol=1e-5)
+        compared = testing.compare_shaders(
+            "renamed",
+            compiler=compiler,
+            names=NAMES,
+            weights=weights.numpy(),
+            values=values.numpy(),
+            rounds=1,
+            repeats=1,
+        )
+        assert compared.largest_difference < 1e-5
     finally:
         shader_registry.unregister("attention-output", "renamed")

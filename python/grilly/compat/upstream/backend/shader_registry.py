@@ -7,15 +7,14 @@ ModernBERT, Longformer and BigBird models.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 from collections.abc import Mapping
 
 from grilly import _core
 from grilly.closed import closed
-from grilly.compiler import ShaderCompiler, own_compiler
-from grilly.inputs import need_type, path_text
+from grilly.compiler import ShaderCompiler, own_compiler, pairs_of
+from grilly.inputs import path_text
 
 __all__ = [
     "ShaderRegistry",
@@ -104,11 +103,8 @@ class ShaderRegistry:
         compiler: ShaderCompiler | None,
         names: Mapping[str, str] | None,
     ) -> None:
-        need_type(names, Mapping | None, "names", "a dict of names")
-        given = list((names or {}).items())
-        for name in itertools.chain.from_iterable(given):
-            need_type(name, str, "a name in names", "str")
-        self._table.register(shader, architecture, path_text(file, "shader_file"), own_compiler(compiler), given)
+        given = path_text(file, "shader_file")
+        self._table.register(shader, architecture, given, own_compiler(compiler), pairs_of(names))
 
     def unregister(self, shader_name: str, architecture: str | None = None) -> None:
         """Removes the registration for an architecture, or the generic one.
