@@ -51,7 +51,7 @@ class ModelArguments:
     float32_products: Literal["split", "plain"] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Options:
     """What the core loads a folder by: its `LoadOptions`, all by name."""
 
