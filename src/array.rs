@@ -22,7 +22,7 @@ pub use by_length::ByLength;
 pub(crate) use call::op_graph;
 pub use calls::Hashed;
 #[cfg(feature = "vulkan")]
-pub use dispatch::Dispatch;
+pub use dispatch::{Content, Dispatch};
 pub use program::Program;
 
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};

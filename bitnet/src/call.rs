@@ -9,7 +9,7 @@ use super::command::Buffer;
 use super::functions::BitNetShaderFunction;
 use super::shaders::{ComputePipeline, Runs};
 use grilly::array::{Array, Dispatch, Engine, Hashed};
-use grilly::compiler::ComputeFunction;
+use grilly::compiler::{BufferName, ComputeFunction};
 use grilly::dtype::DType;
 use grilly::ops::{Levels, Op};
 use grilly::{Error, Result};
@@ -61,20 +61,19 @@ impl Call {
     }
 
     fn users(&self, engine: &Arc<Engine>, function: &ComputeFunction) -> Result<()> {
-        let bindings = function.variant.bindings;
-        let mut buffers = Vec::with_capacity(bindings.len());
+        let mut buffers = Vec::with_capacity(self.buffers.len());
         for (index, (buffer, _)) in &self.buffers {
-            let binding = bindings.iter().find(|binding| binding.index as usize == *index);
-            let binding = binding.ok_or_else(|| self.fault(format!("there is no binding {index}")))?;
-            buffers.push((binding.name.to_owned(), buffer.array()));
+            let place = u32::try_from(*index).map(BufferName::from).ok().filter(|name| function.place(name).is_ok());
+            let place = place.ok_or_else(|| self.fault(format!("there is no binding {index}")))?;
+            buffers.push((place, buffer.array().into()));
         }
         let push = self.numbers.iter().map(|(name, number)| (name.clone(), *number)).collect();
         let [x, y, z] = [0, 1, 2].map(|axis| self.threads[axis].div_ceil(self.threadgroup[axis].max(1)));
         let dispatch = Dispatch { function, groups: [x, y, z], buffers, push, constants: Vec::new() };
-        for (name, result) in engine.dispatch(dispatch)? {
-            let index = bindings.iter().find(|binding| binding.name == name).map(|binding| binding.index as usize);
-            if let Some((buffer, _)) = index.and_then(|index| self.buffers.get(&index)) {
-                buffer.take(name, &result)?;
+        for (place, result) in engine.dispatch(dispatch)? {
+            let given = self.buffers.iter().find(|(index, _)| u32::try_from(**index).is_ok_and(|n| place == n.into()));
+            if let Some((_, (buffer, _))) = given {
+                buffer.take(&place.to_string(), &result)?;
             }
         }
         Ok(())

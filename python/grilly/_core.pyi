@@ -18,6 +18,10 @@ _Operands = Sequence[Array | None]
 _Floats = npt.NDArray[np.float32]
 _Code = tuple[list[tuple[str, bytes]], str]
 _Blocks = tuple[int, int, int, bool]
+_Buffer = str | int | tuple[int, int]
+_Given = Sequence[tuple[_Buffer, Array, bool]]
+_Ternary = npt.NDArray[np.int8]
+_Packed = npt.NDArray[np.uint8]
 
 __version__: str
 #: File names of the Transformer module's settings in sentence-transformers, in its order.
@@ -120,19 +124,28 @@ class Encodings:
     def char_to_word(self, row: int, character: int, sequence: int) -> int | None: ...
 
 @final
+class Block:
+    members: Final[list[tuple[str, str, int, list[tuple[int | None, int]]]]]
+    size: Final[tuple[int, int | None]]
+    def pack(self, members: dict[str, bytes]) -> bytes: ...
+    def unpack(self, memory: bytes, name: str) -> bytes: ...
+
+@final
 class ComputeFunction:
     shader: Final[str]
     function: Final[str]
     spirv: Final[bytes]
     bindings: Final[list[tuple[int, str, str]]]
+    sets: Final[list[int]]
     push_constants: Final[list[tuple[str, str]]]
     constants: Final[list[tuple[int, str, str]]]
     local_size: Final[tuple[int, int, int]]
     shared_bytes: Final[int]
     needs: Final[list[str]]
+    def block(self, buffer: _Buffer, constants: dict[str, float] | None = None) -> Block: ...
     def dispatch(
-        self, groups: Sequence[int], buffers: dict[str, Array], push: dict[str, float], constants: dict[str, float]
-    ) -> list[tuple[str, Array]]: ...
+        self, groups: Sequence[int], buffers: _Given, push: dict[str, float], constants: dict[str, float]
+    ) -> list[tuple[int, Array]]: ...
 
 @final
 class ShaderCompiler:
@@ -208,8 +221,6 @@ class Engine:
 
 @final
 class Array:
-    """A tensor on a device: contiguous, immutable."""
-
     shape: Final[tuple[int, ...]]
     dtype: Final[str]
     nbytes: Final[int]
@@ -286,9 +297,5 @@ def engine(device: str) -> Engine: ...
 def op_names() -> list[str]: ...
 def without_derivative() -> dict[str, str]: ...
 def guard_bands(on: bool) -> None: ...
-def pack_weights(
-    name: str, rows: int, columns: int, values: npt.NDArray[np.int8], scale: float | None = None
-) -> npt.NDArray[np.uint8]: ...
-def unpack_weights(
-    name: str, rows: int, columns: int, packed: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[np.int8], float | None]: ...
+def pack_weights(name: str, rows: int, columns: int, values: _Ternary, scale: float | None = None) -> _Packed: ...
+def unpack_weights(name: str, rows: int, columns: int, packed: _Packed) -> tuple[_Ternary, float | None]: ...

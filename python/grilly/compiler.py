@@ -13,6 +13,7 @@ import numpy as np
 
 from grilly import _core
 from grilly._core import ComputeFunction
+from grilly.blocks import Block, packed
 from grilly.closed import closed
 from grilly.device_array import VulkanTensor, wrap
 from grilly.errors import InvalidArgumentError, InvalidTypeError, ShaderNotFound
@@ -140,31 +141,38 @@ class ShaderCompiler:
 def dispatch(
     function: ComputeFunction,
     groups: int | Sequence[int],
-    buffers: Mapping[str, Any],
+    buffers: Mapping[Any, Any],
     push: Mapping[str, float] | None = None,
     constants: Mapping[str, float] | None = None,
     device: str = "vulkan",
-) -> dict[str, VulkanTensor]:
+) -> dict[Any, Any]:
     """Dispatches a compiled function on buffers of your own.
 
     Args:
         function: Returned by `ShaderCompiler.get_compute_function`.
         groups: Workgroups along x, y and z; omitted ones are 1.
-        buffers: An array for each storage buffer, by its name in `function.bindings`: a `VulkanTensor` of the device,
-            or anything convertible by NumPy. float16, int8, uint8, int32 and uint32 are kept, bool becomes int32, other
+        buffers: What each storage buffer and uniform block holds, by its name in `function.bindings`, by its binding
+            in set 0, or by the tuple of set and binding. An array is its memory: a `VulkanTensor` of the device, or
+            anything convertible by NumPy. float16, int8, uint8, int32 and uint32 are kept, bool becomes int32, other
             floats float32. A buffer of floats takes floats of its width, one of integers also narrower numbers, packed.
-            The shader's `.length()` is that of the array, but 1 for a buffer of bytes without elements. Arrays are
-            immutable: the function writes to a copy.
+            A dict has the members of the block, each laid out as the shader declares it: a number or an array, for a
+            vector of shape (n,), for a matrix (rows, columns), with the axes of arrays before these; a dict for a
+            struct, and for an array of structs one whose members have the axis of the array first. Integers must fit
+            the type of the member, floats are rounded to it; bool is uint32 in memory. The shader's `.length()` is that
+            of the array, but 1 for a buffer of bytes without elements. Arrays are immutable: the function writes to a
+            copy.
         push: A number for each member of the push block, by name.
         constants: Values of specialization constants, by lowercase name; default those of the shader.
         device: `"vulkan"` or `"vulkan:N"`; default `"vulkan"`.
 
     Returns:
-        The buffers that the shader does not declare `readonly`, after the dispatch, in the shape and type given.
+        The buffers that the shader does not declare `readonly`, after the dispatch, by the names given: for an array
+        one of its shape and type, for a dict a mapping of the members, which are read from the device when one is
+        looked up and stay there if the mapping is given to the next dispatch.
 
     Raises:
-        InvalidArgumentError: An unknown or missing name; a number out of range of its type; a group count that is
-            negative or exceeds 32 bits.
+        InvalidArgumentError: An unknown or missing name; a number out of range of its type; a member of another shape;
+            an array smaller than its block; a group count that is negative or exceeds 32 bits.
         InvalidTypeError: Not a function, a mapping, numbers or an array of a supported type; an array of another
             kind of number than the shader reads.
         UnsupportedError: More workgroups than the device supports, or the device is the CPU.
@@ -201,10 +209,28 @@ def dispatch(
         raise InvalidArgumentError(f"dispatch: groups is {groups!r}, expected one to three counts of 32 bits")
     engine = _core.engine(device)
     need_type(buffers, Mapping, "dispatch: buffers", "a dict")
-    arrays = {name: _array(engine, name, values) for name, values in buffers.items()}
-    numbers = [_numbers(what, given) for what, given in (("push", push), ("constants", constants))]
-    written = function.dispatch(counts, arrays, *numbers)
-    return {name: wrap(array) for name, array in written}
+    members, sizes = [_numbers(what, given) for what, given in (("push", push), ("constants", constants))]
+    layouts = {key: function.block(_key(key), sizes) for key, values in buffers.items() if isinstance(values, Mapping)}
+    given = []
+    for key, values in buffers.items():
+        if key in layouts:
+            given.append((key, packed(engine, layouts[key], values, f"dispatch: {key}"), True))
+        else:
+            given.append((_key(key), _array(engine, str(key), values), False))
+    written = function.dispatch(counts, given, members, sizes)
+    keys = list(buffers)
+    return {
+        keys[place]: Block(layouts[keys[place]], array) if keys[place] in layouts else wrap(array)
+        for place, array in written
+    }
+
+
+def _key(key: Any) -> Any:
+    """The name, the binding, or the set and the binding of a buffer."""
+    numbers = key if isinstance(key, tuple) and len(key) == 2 else (key,)
+    if isinstance(key, str) or all(isinstance(number, int) and 0 <= number < 2**32 for number in numbers):
+        return key
+    raise InvalidTypeError(f"dispatch: buffers has the key {key!r}, expected a name, a binding, or set and binding")
 
 
 def _numbers(name: str, given: Any) -> dict[str, float]:

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::array::Array;
@@ -11,8 +12,12 @@ use crate::error::PyResult;
 use crate::lock;
 use crate::text::{Location, Name};
 use grilly::Error;
-use grilly::array::Dispatch;
-use grilly::compiler::{self, CompileOptions, Defines, ShaderCompilerConfig};
+use grilly::array::{Content, Dispatch};
+use grilly::compiler::{self, BufferName, CompileOptions, Defines, Place, ShaderCompilerConfig};
+
+fn numbers(numbers: BTreeMap<Name, f64>) -> Vec<(String, f64)> {
+    numbers.into_iter().map(|(name, number)| (name.0, number)).collect()
+}
 
 /// Compiles the shaders of a folder. A compilation may take any time and cannot be stopped: see `without_waiting`.
 #[pyclass(frozen, module = "grilly._core")]
@@ -88,6 +93,66 @@ impl ShaderCompiler {
     }
 }
 
+/// A buffer: its name, its binding in set 0, or its set and binding.
+#[derive(FromPyObject)]
+enum Key {
+    Name(Name),
+    Binding(u32),
+    Place((u32, u32)),
+}
+
+impl From<Key> for BufferName {
+    fn from(key: Key) -> Self {
+        match key {
+            Key::Name(name) => name.0.into(),
+            Key::Binding(binding) => binding.into(),
+            Key::Place((set, binding)) => Place { set, binding }.into(),
+        }
+    }
+}
+
+/// The layout of a buffer of a function.
+#[pyclass(frozen, module = "grilly._core")]
+pub(crate) struct Block(compiler::Block);
+
+#[pymethods]
+impl Block {
+    /// Name, kind of number, first byte, and size and bytes from one element to the next of each axis, of each member. The
+    /// size is None for the array at the end, whose size is that of the buffer.
+    #[getter]
+    #[allow(clippy::type_complexity)] // a row
+    fn members(&self) -> Vec<(&str, String, u64, Vec<(Option<u64>, u64)>)> {
+        let mut rows = Vec::with_capacity(self.0.members.len());
+        for member in &self.0.members {
+            let axes = member.axes.iter().map(|axis| (axis.size, axis.stride)).collect();
+            rows.push((member.name.as_str(), member.number.name(), member.offset, axes));
+        }
+        rows
+    }
+
+    /// Bytes before the array at the end, or of all members, and those of an element of that array; None if there is none.
+    #[getter]
+    fn size(&self) -> (u64, Option<u64>) {
+        (self.0.bytes, self.0.stride)
+    }
+
+    /// The memory of the block, of the bytes of each member's elements.
+    fn pack<'py>(&self, py: Python<'py>, members: BTreeMap<Name, PyBackedBytes>) -> PyResult<Bound<'py, PyBytes>> {
+        let members: Vec<(&str, &[u8])> = members.iter().map(|(name, bytes)| (&*name.0, &**bytes)).collect();
+        Ok(PyBytes::new(py, &self.0.pack(&members)?))
+    }
+
+    /// The bytes of the elements of one member in the memory of the block.
+    fn unpack<'py>(&self, py: Python<'py>, memory: &[u8], name: Name) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.0.unpack(memory, &name.0)?))
+    }
+
+    fn __repr__(&self) -> String {
+        let names: Vec<&str> = self.0.members.iter().map(|member| member.name.as_str()).collect();
+        format!("Block({names:?})")
+    }
+}
+
 /// A compiled function of a shader file.
 #[pyclass(frozen, module = "grilly._core")]
 pub(crate) struct ComputeFunction(compiler::ComputeFunction);
@@ -113,10 +178,22 @@ impl ComputeFunction {
         PyBytes::new(py, &bytes)
     }
 
-    /// Index, name and access ("readonly", "writeonly", "readwrite") of each storage buffer.
+    /// Binding, name and access ("readonly", "writeonly", "readwrite") of each buffer; a uniform block is a read-only one.
     #[getter]
-    fn bindings(&self) -> Vec<(u32, &'static str, &'static str)> {
-        self.0.variant.bindings.iter().map(|b| (b.index, b.name, b.access.name())).collect()
+    fn bindings(&self) -> Vec<(u32, &str, &'static str)> {
+        self.0.buffers().map(|(place, name, access)| (place.binding, name, access)).collect()
+    }
+
+    /// Descriptor set of each buffer, in the order of `bindings`.
+    #[getter]
+    fn sets(&self) -> Vec<u32> {
+        self.0.buffers().map(|(place, ..)| place.set).collect()
+    }
+
+    /// The layout of a buffer with these specialization constants; omitted ones have their defaults.
+    #[pyo3(signature = (buffer, constants=None))]
+    fn block(&self, buffer: Key, constants: Option<BTreeMap<Name, f64>>) -> PyResult<Block> {
+        Ok(Block(self.0.block(&buffer.into(), &numbers(constants.unwrap_or_default()))?))
     }
 
     /// Name and type of each member of the push-constant block, 4 bytes each.
@@ -149,32 +226,33 @@ impl ComputeFunction {
         self.0.variant.needs.iter().map(|feature| feature.name()).collect()
     }
 
-    /// Dispatches it on arrays of one device; returns, by name, the arrays not declared `readonly`, with their new
-    /// contents.
+    /// Dispatches it on arrays of one device, each with its buffer and whether it is the memory of that buffer's block;
+    /// returns those not declared `readonly`, with their places among `buffers` and their new contents.
     fn dispatch(
         &self,
         py: Python<'_>,
         groups: [u32; 3],
-        buffers: BTreeMap<Name, PyRef<'_, Array>>,
+        buffers: Vec<(Key, PyRef<'_, Array>, bool)>,
         push: BTreeMap<Name, f64>,
         constants: BTreeMap<Name, f64>,
-    ) -> PyResult<Vec<(&'static str, Array)>> {
-        let Some(first) = buffers.values().next() else {
+    ) -> PyResult<Vec<(usize, Array)>> {
+        let mut given: Vec<(BufferName, Content)> = Vec::with_capacity(buffers.len());
+        let mut first = None;
+        for (key, array, block) in buffers {
+            let content = array.array()?.clone();
+            given.push((key.into(), if block { Content::Block(content) } else { content.into() }));
+            first = first.or(Some(array));
+        }
+        let Some(first) = first else {
             return Err(Error::InvalidArgument(format!("{}: no buffers are given", self.0.shader)).into());
         };
         let engine = first.array()?.engine().clone();
-        let given = |(name, array): (&Name, &PyRef<'_, Array>)| Ok((name.0.clone(), array.array()?.clone()));
-        let numbers =
-            |numbers: BTreeMap<Name, f64>| numbers.into_iter().map(|(name, number)| (name.0, number)).collect();
-        let dispatch = Dispatch {
-            function: &self.0,
-            groups,
-            buffers: buffers.iter().map(given).collect::<grilly::Result<_>>()?,
-            push: numbers(push),
-            constants: numbers(constants),
-        };
+        let names: Vec<BufferName> = given.iter().map(|(name, _)| name.clone()).collect();
+        let (push, constants) = (numbers(push), numbers(constants));
+        let dispatch = Dispatch { function: &self.0, groups, buffers: given, push, constants };
         let written = lock::without(py, || engine.dispatch(dispatch))?;
-        Ok(written.into_iter().map(|(name, array)| (name, first.beside(py, array))).collect())
+        let place = |name: &BufferName| names.iter().position(|given| given == name).unwrap_or(0);
+        Ok(written.into_iter().map(|(name, array)| (place(&name), first.beside(py, array))).collect())
     }
 
     /// Refuses every name, with the error of the package's other classes.

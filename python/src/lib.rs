@@ -32,7 +32,7 @@ mod _core {
     #[pymodule_export]
     use crate::array::{Array, Engine, engine, guard_bands, op_names, without_derivative};
     #[pymodule_export]
-    use crate::compiler::{ComputeFunction, ShaderCompiler, shader_files};
+    use crate::compiler::{Block, ComputeFunction, ShaderCompiler, shader_files};
     #[pymodule_export]
     use crate::embed::EmbeddingModel;
     #[pymodule_export]

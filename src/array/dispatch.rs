@@ -3,20 +3,48 @@
 use std::sync::Arc;
 
 use super::{Array, Engine};
-use crate::backend::vulkan::{Access, Binding, Scalar, Variant};
+use crate::backend::vulkan::{Access, Binding};
 use crate::backend::{Memory, UserDispatch};
-use crate::compiler::ComputeFunction;
+use crate::compiler::{BufferName, ComputeFunction};
 use crate::{Error, Result};
 
-/// A dispatch of one function; buffers and numbers are identified by their names in the shader.
+/// What a buffer holds.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// Numbers of the kind that the shader reads, side by side.
+    Numbers(Array),
+    /// The memory of its block, as [`Block::pack`](crate::compiler::Block::pack) makes it, in bytes.
+    Block(Array),
+}
+
+impl From<Array> for Content {
+    fn from(array: Array) -> Self {
+        Content::Numbers(array)
+    }
+}
+
+impl Content {
+    fn array(&self) -> &Array {
+        let (Content::Numbers(array) | Content::Block(array)) = self;
+        array
+    }
+
+    fn into_array(self) -> Array {
+        let (Content::Numbers(array) | Content::Block(array)) = self;
+        array
+    }
+}
+
+/// A dispatch of one function; buffers and numbers are identified by their names in the shader, buffers also by their
+/// places.
 #[derive(Debug, Clone)]
 pub struct Dispatch<'a> {
     /// The function.
     pub function: &'a ComputeFunction,
     /// Workgroups along x, y and z.
     pub groups: [u32; 3],
-    /// All storage buffers, by name.
-    pub buffers: Vec<(String, Array)>,
+    /// All storage buffers and uniform blocks.
+    pub buffers: Vec<(BufferName, Content)>,
     /// All members of the push-constant block.
     pub push: Vec<(String, f64)>,
     /// Specialization constants; omitted ones have their defaults.
@@ -24,12 +52,12 @@ pub struct Dispatch<'a> {
 }
 
 impl Engine {
-    /// Dispatches a function. Returns, by name and with their new contents, the buffers that it does not declare
+    /// Dispatches a function. Returns, by the names given and with their new contents, the buffers that it does not declare
     /// `readonly`. An array that is also referenced elsewhere is not changed: a copy is written instead.
     ///
     /// # Errors
-    /// `InvalidType` for an array of another kind of number than the shader reads; `InvalidArgument` for a buffer, member or constant that is unknown or missing, or a number outside the range of
-    /// its type; `Unsupported` on the CPU and for more workgroups than the device allows; `PipelineCreationFailed`
+    /// `InvalidType` for an array of another kind of number than the shader reads; `InvalidArgument` for a buffer, member or
+    /// constant that is unknown or missing, a number outside the range of its type, or a buffer smaller than its block; `Unsupported` on the CPU and for more workgroups than the device allows; `PipelineCreationFailed`
     /// naming the missing device feature; `OutOfMemory` or a device fault.
     ///
     /// ```
@@ -47,38 +75,54 @@ impl Engine {
     /// let function = &ShaderCompiler::new(config).get_compute_function("times", "main").unwrap();
     /// # if let Ok(engine) = Engine::of("vulkan") {
     /// let x = engine.upload(DType::F32, &[2], bytemuck::cast_slice(&[1.5f32, -2.0])).unwrap();
-    /// let (buffers, push) = (vec![("x".into(), x)], vec![("factor".into(), 2.0)]);
+    /// let (buffers, push) = (vec![("x".into(), x.into())], vec![("factor".into(), 2.0)]);
     /// let dispatch = Dispatch { function, groups: [1, 1, 1], buffers, push, constants: Vec::new() };
     /// # if engine.kind().name() == "vulkan" {
     /// let written = engine.dispatch(dispatch).unwrap();
     /// assert_eq!(written[0].1.read().unwrap(), bytemuck::cast_slice::<f32, u8>(&[3.0, -4.0]));
     /// # }}
     /// ```
-    pub fn dispatch(self: &Arc<Self>, dispatch: Dispatch<'_>) -> Result<Vec<(&'static str, Array)>> {
-        let Dispatch { function, groups, mut buffers, push, constants } = dispatch;
+    pub fn dispatch(self: &Arc<Self>, dispatch: Dispatch<'_>) -> Result<Vec<(BufferName, Array)>> {
+        let Dispatch { function, groups, buffers, push, constants } = dispatch;
         let variant = function.variant;
-        let bindings = variant.bindings.iter().map(|b| b.name);
-        known(variant, "buffer", buffers.iter().map(|(name, _)| &**name), bindings.clone().collect())?;
-        let mut arrays = Vec::with_capacity(buffers.len());
-        for name in bindings {
-            let place = buffers.iter().position(|(given, _)| given == name);
-            arrays.push(buffers.swap_remove(place.ok_or_else(|| missing(variant, "buffer", name))?).1);
+        let mut places: Vec<Option<(BufferName, Content)>> = variant.bindings.iter().map(|_| None).collect();
+        for (name, content) in buffers {
+            let place = &mut places[function.place(&name)?];
+            if place.is_some() {
+                return Err(fault(function, format!("the buffer {name} is given twice")));
+            }
+            *place = Some((name, content));
         }
+        let missing = |number| fault(function, format!("the buffer {} is missing", function.named(number)));
+        let given = places.into_iter().enumerate().map(|(number, given)| given.ok_or_else(|| missing(number)));
+        let (names, contents): (Vec<_>, Vec<_>) = given.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let what = format!("{}: a buffer", variant.name);
-        arrays.iter().try_for_each(|array| self.check_owns(array, &what))?;
-        let members: Vec<_> = variant.push.iter().map(|m| (m.name, m.scalar, None)).collect();
-        let defaults: Vec<_> = variant.constants.iter().map(|c| (c.name, c.scalar, Some(c.default))).collect();
-        let push = numbers(variant, "push constant", &push, &members)?;
-        let constants = numbers(variant, "specialization constant", &constants, &defaults)?;
-        let bytes = variant.bindings.iter().zip(&arrays).map(|(binding, array)| bytes_of(function, binding, array));
-        let bytes = bytes.collect::<Result<_>>()?;
-        let call = UserDispatch { variant, groups, push, constants, bytes };
+        contents.iter().try_for_each(|content| self.check_owns(content.array(), &what))?;
+        let (push, constants) = (function.push(&push)?, function.constants(&constants)?);
+        let blocks = function.layouts(&constants)?;
+        function.fits(&blocks)?;
+        let bytes = blocks.iter().zip(variant.bindings).zip(names.iter().zip(&contents));
+        let bytes = bytes.map(|((block, binding), (name, content))| {
+            let (array, least) = (content.array(), block.as_ref().map_or(0, |block| block.bytes));
+            let bytes = match content {
+                Content::Numbers(array) => bytes_of(function, binding, name, array)?,
+                Content::Block(array) => array.dtype.bytes(array.elements()) as u64,
+            };
+            if bytes < least {
+                let found = array.dtype.bytes(array.elements());
+                return Err(fault(function, format!("{name} has {found} bytes, and its block at least {least}")));
+            }
+            Ok(bytes)
+        });
+        let call = UserDispatch { variant, groups, push, constants, bytes: bytes.collect::<Result<_>>()? };
+        let mut arrays: Vec<Array> = contents.into_iter().map(Content::into_array).collect();
         let mut memories: Vec<Memory> =
             arrays.iter_mut().map(|array| std::mem::replace(&mut array.memory, Memory::empty())).collect();
         self.backend.dispatch(&call, &mut memories)?;
-        let written = variant.bindings.iter().zip(arrays).zip(memories).filter(|((b, _), _)| b.access != Access::Read);
+        let rows = variant.bindings.iter().zip(names).zip(arrays.into_iter().zip(memories));
+        let written = rows.filter(|((binding, _), _)| binding.access != Access::Read);
         let array = |array: Array, memory| Array::computed(self, memory, array.shape, array.dtype);
-        Ok(written.map(|((binding, given), memory)| (binding.name, array(given, memory))).collect())
+        Ok(written.map(|((_, name), (given, memory))| (name, array(given, memory))).collect())
     }
 }
 
@@ -86,7 +130,7 @@ impl Engine {
 ///
 /// # Errors
 /// `InvalidType` for another kind of number than the shader reads.
-fn bytes_of(function: &ComputeFunction, binding: &Binding, array: &Array) -> Result<u64> {
+fn bytes_of(function: &ComputeFunction, binding: &Binding, name: &BufferName, array: &Array) -> Result<u64> {
     let (float, bits) = (array.dtype.is_float(), 8 * array.dtype.bytes(1) as u32);
     let bytes = array.dtype.bytes(array.elements()) as u64;
     let Some((_, read)) = function.elements.iter().find(|(index, _)| *index == binding.index) else {
@@ -104,53 +148,12 @@ fn bytes_of(function: &ComputeFunction, binding: &Binding, array: &Array) -> Res
     Err(Error::InvalidType(format!(
         "{}: {} is {}, and the shader reads {kind} of {} bits; convert the array, or view its bits as integers",
         function.shader,
-        binding.name,
+        name.to_string().trim_matches('"'),
         array.dtype.name(),
         read.bits
     )))
 }
 
-fn missing(variant: &Variant, what: &str, name: &str) -> Error {
-    Error::InvalidArgument(format!("{}: the {what} {name:?} is missing", variant.name))
-}
-
-/// Rejects names that the function does not have, and duplicates.
-fn known<'a>(variant: &Variant, what: &str, given: impl Iterator<Item = &'a str>, mut names: Vec<&str>) -> Result<()> {
-    let all = names.clone();
-    for name in given {
-        let Some(place) = names.iter().position(|known| *known == name) else {
-            let problem = format!("{}: no {what} is called {name:?}, or it is given twice; there are", variant.name);
-            return Err(Error::InvalidArgument(format!("{problem} {all:?}")));
-        };
-        names.swap_remove(place);
-    }
-    Ok(())
-}
-
-/// Converts numbers to bits, in the order of `expected`, which holds names, types and defaults.
-fn numbers(
-    variant: &Variant,
-    what: &str,
-    given: &[(String, f64)],
-    expected: &[(&str, Scalar, Option<u32>)],
-) -> Result<Vec<u32>> {
-    known(variant, what, given.iter().map(|(name, _)| &**name), expected.iter().map(|(name, ..)| *name).collect())?;
-    let bits = |(name, scalar, default): &(&str, Scalar, Option<u32>)| {
-        let Some((_, number)) = given.iter().find(|(given, _)| given == name) else {
-            return default.ok_or_else(|| missing(variant, what, name));
-        };
-        let wrong = || {
-            let kind = scalar.glsl();
-            Error::InvalidArgument(format!("{}: {number} is not a value of the {what} {name:?}, {kind}", variant.name))
-        };
-        let whole = |least: f64, most: f64| number.fract() == 0.0 && (least..=most).contains(number);
-        match scalar {
-            Scalar::F32 => Ok((*number as f32).to_bits()),
-            Scalar::I32 if whole(i32::MIN.into(), i32::MAX.into()) => Ok((*number as i32).cast_unsigned()),
-            Scalar::U32 if whole(0.0, u32::MAX.into()) => Ok(*number as u32),
-            Scalar::Bool if whole(0.0, 1.0) => Ok(*number as u32),
-            _ => Err(wrong()),
-        }
-    };
-    expected.iter().map(bits).collect()
+fn fault(function: &ComputeFunction, problem: String) -> Error {
+    Error::InvalidArgument(format!("{}: {problem}", function.variant.name))
 }

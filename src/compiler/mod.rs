@@ -3,18 +3,23 @@
 //! ```text
 //! file.glsl ── functions.rs ─▶ builds ── include.rs, glsl.rs ─▶ SPIR-V ── module.rs, spirv_tools ─▶ cache.rs
 //!                                                                              │
-//! file.spv ────────────────────────────── validated, reflected ────────────────┴ variant.rs ─▶ &'static Variant
+//! file.spv ──────────────────────────────────────────────────────────────────────┤
+//!                        places.rs: all buffers in set 0 ── validated, reflected ─┴ variant.rs ─▶ &'static Variant
 //!                                                            check.rs, register.rs ─▶ model::shaders
+//!                                                            function.rs, block.rs ─▶ array::Dispatch
 //! ```
 
+mod block;
 mod cache;
 mod check;
 mod config;
 mod folder;
+mod function;
 mod functions;
 pub(crate) mod glsl;
 mod include;
 mod module;
+mod places;
 mod register;
 #[cfg(test)]
 mod tests;
@@ -24,29 +29,17 @@ mod variant;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+pub use block::{Axis, Block, Member, Number};
 pub use config::{CompileOptions, Defines, OptimizationLevel, ShaderCompilerConfig, TargetEnv};
 pub use include::files;
+pub use function::{BufferName, ComputeFunction};
+pub use places::Place;
 pub use register::{enter, register, row};
 
-use crate::backend::vulkan::reflect::{Names, elements, reflect};
-use crate::backend::vulkan::{self, Element, Interface, Variant, spirv_tools};
+use crate::backend::vulkan::spirv_tools;
 use crate::{Error, Result};
 use cache::Compiled;
 use functions::MAIN;
-
-/// A compiled function of a shader file.
-#[derive(Debug, Clone)]
-pub struct ComputeFunction {
-    /// The file's name without its extension.
-    pub shader: String,
-    /// The function's name; the entry point of the module is always `main`.
-    pub function: String,
-    /// The module and its interface.
-    pub variant: &'static Variant,
-    pub(crate) interface: Interface,
-    /// What its buffers are made of, by binding.
-    pub(crate) elements: Vec<(u32, Element)>,
-}
 
 /// Compiles the shaders of a folder.
 ///
@@ -111,15 +104,8 @@ impl ShaderCompiler {
             self.compile(shader, &path, function)?
         };
         let fault = |what: String| self.failure(shader, format!("{}: error: {what}", path.display()));
-        let interface = reflect(&compiled.named, Names::Optional).map_err(fault)?;
-        let shader = shader.strip_suffix(".glsl").or(shader.strip_suffix(".spv")).unwrap_or(shader).to_owned();
-        let name = if function == MAIN { shader.clone() } else { format!("{shader}:{function}") };
-        let variant = variant::of(&name, &compiled.spirv, &interface, None)?;
-        if module::prints(&compiled.spirv) {
-            vulkan::expect_prints();
-        }
-        let elements = elements(&compiled.spirv).unwrap_or_default();
-        Ok(ComputeFunction { shader, function: function.to_owned(), variant, interface, elements })
+        let shader = shader.strip_suffix(".glsl").or(shader.strip_suffix(".spv")).unwrap_or(shader);
+        ComputeFunction::of([shader, function], [&compiled.named, &compiled.spirv], fault)
     }
 
     fn failure(&self, shader: &str, problem: String) -> Error {

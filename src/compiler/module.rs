@@ -33,6 +33,9 @@ pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
             }
             Capability::CooperativeMatrixKHR => Feature::CooperativeMatrixF16,
             Capability::PhysicalStorageBufferAddresses => Feature::BufferDeviceAddress,
+            Capability::Float64 => Feature::Float64,
+            Capability::Int64 => Feature::Int64,
+            Capability::Int16 => Feature::Int16,
             other => return Err(format!("{other:?}")),
         };
         if !needs.contains(&feature) {

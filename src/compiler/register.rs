@@ -83,7 +83,9 @@ fn users(shader: &str, found: &super::ComputeFunction) -> Result<usize> {
         // A name not used by grilly: no kernel dispatches it, so there is no interface to match.
         return Ok(vulkan::registry::add(found.variant));
     };
-    let differences = check::differences(generic, &found.interface);
+    let mut differences = check::differences(generic, &found.interface);
+    let others = found.buffers().filter(|(place, ..)| place.set != 0);
+    differences.extend(others.map(|(place, name, _)| format!("{name:?} is in set {}, expected set 0", place.set)));
     if !differences.is_empty() {
         return Err(Error::PipelineCreationFailed {
             shader: found.variant.name.to_owned(),

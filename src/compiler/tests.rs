@@ -7,7 +7,7 @@ mod registering;
 use std::path::Path;
 
 use super::*;
-use crate::backend::vulkan::{Capabilities, select};
+use crate::backend::vulkan::{Capabilities, Variant, select};
 use crate::model::shaders;
 
 const HEAD: &str = "#version 460\n#extension GL_GOOGLE_include_directive : require\nlayout(local_size_x = 64) in;\n";

@@ -64,6 +64,12 @@ features! {
     PacksToNearest = "packs_to_nearest",
     /// 64-bit buffer addresses.
     BufferDeviceAddress = "buffer_device_address",
+    /// Arithmetic on 64-bit floats.
+    Float64 = "float64",
+    /// Arithmetic on 64-bit integers.
+    Int64 = "int64",
+    /// Arithmetic on 16-bit integers.
+    Int16 = "int16",
 }
 
 impl Feature {

@@ -119,6 +119,7 @@ fn optional(
     }
     // SAFETY: the device is of version 1.3, and the last structures are there only with their extensions.
     unsafe { instance.handle.get_physical_device_features2(handle, &mut all) };
+    let f10 = all.features;
     // Matrices need the memory model; with it enabled, atomics of other shaders need its device scope.
     let memory_model = f12.vulkan_memory_model == vk::TRUE && f12.vulkan_memory_model_device_scope == vk::TRUE;
     let matrices = matrix.cooperative_matrix == vk::TRUE && memory_model && f12.shader_float16 == vk::TRUE;
@@ -145,6 +146,9 @@ fn optional(
         // Probed on the open device.
         Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
         Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
+        Feature::Float64 => f10.shader_float64 == vk::TRUE,
+        Feature::Int64 => f10.shader_int64 == vk::TRUE,
+        Feature::Int16 => f10.shader_int16 == vk::TRUE,
     };
     let features: Vec<Feature> = Feature::ALL.iter().copied().filter(has).collect();
     let mut extensions = Vec::new();

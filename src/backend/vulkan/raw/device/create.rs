@@ -17,6 +17,10 @@ pub fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, v
         [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&priorities)];
     let extensions: Vec<_> = physical.extensions.iter().map(|name| name.as_ptr()).collect();
     let matrices = physical.extensions.contains(&khr::cooperative_matrix::NAME);
+    let f10 = vk::PhysicalDeviceFeatures::default()
+        .shader_float64(has(Feature::Float64))
+        .shader_int64(has(Feature::Int64))
+        .shader_int16(has(Feature::Int16));
     let mut f11 = vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(has(Feature::Storage16));
     let mut f12 = vk::PhysicalDeviceVulkan12Features::default()
         .timeline_semaphore(true)
@@ -35,6 +39,7 @@ pub fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, v
     let mut info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
         .enabled_extension_names(&extensions)
+        .enabled_features(&f10)
         .push_next(&mut f11)
         .push_next(&mut f12)
         .push_next(&mut f13);
