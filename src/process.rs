@@ -1,5 +1,6 @@
-//! The id of the current process: objects of a process must not be used in its forks.
+//! The id of the current process: objects of a process must not be used in its forks; and what it takes of the system.
 
+pub mod files;
 pub mod lock;
 pub mod memory;
 

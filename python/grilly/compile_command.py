@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from grilly import _core
 from grilly.commands import command
 from grilly.compiler import ShaderCompiler, ShaderCompilerConfig
 from grilly.errors import ShaderNotFound
@@ -32,8 +33,7 @@ def main(given: argparse.Namespace) -> int:
             print(f"{shader}:{name}: {len(function.spirv)} bytes, {facts}")
             if given.output is not None:
                 path = given.output / (f"{shader}.spv" if name == "main" else f"{shader}.{name}.spv")
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(function.spirv)
+                _core.write_files([(path, function.spirv)])
     return 0
 
 

@@ -1,10 +1,14 @@
 //! Devices, settings, counters and faults; what models there are.
 
+use std::path::Path;
+
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::error::PyResult;
-use crate::text::Name;
+use crate::lock;
+use crate::text::{Location, Name};
 use grilly::Error;
 use grilly::backend::cpu;
 use grilly::backend::faults::{self, Fault};
@@ -112,7 +116,14 @@ pub(crate) fn reset_stats() {
     COUNTERS.reset();
 }
 
-/// Injects a fault into a device: `kind` is `"allocation"` or `"device_lost"`.
+/// Writes files, all or none.
+#[pyfunction]
+pub(crate) fn write_files(py: Python<'_>, files: Vec<(Location, PyBackedBytes)>) -> PyResult<()> {
+    let files: Vec<(&Path, &[u8])> = files.iter().map(|(path, content)| (&*path.0, &**content)).collect();
+    lock::without(py, || grilly::export::write(&files))
+}
+
+/// Injects a fault into a device: `kind` is `"allocation"`, `"device_lost"` or `"barrier"`.
 #[pyfunction]
 #[pyo3(signature = (kind, after=0))]
 pub(crate) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {

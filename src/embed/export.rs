@@ -91,7 +91,8 @@ impl Model {
             ("grilly.js".to_owned(), RUNTIME.as_bytes()),
         ];
         files.extend(compiled.code.iter().map(|code| (file(&code.name), &code.bytes[..])));
-        files.iter().try_for_each(|(name, bytes)| write(&folder.join(name), bytes))?;
+        let paths: Vec<_> = files.iter().map(|(name, _)| folder.join(name)).collect();
+        write(&paths.iter().zip(&files).map(|(path, (_, bytes))| (&**path, *bytes)).collect::<Vec<_>>())?;
         Ok(files.into_iter().map(|(name, _)| name).collect())
     }
 }

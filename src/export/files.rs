@@ -1,12 +1,12 @@
 //! Every shader as files, for other engines.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::json;
 
 use crate::backend::vulkan::generated;
 use crate::kernels::describe::{shader, value};
+use crate::process::files;
 use crate::{Error, Result};
 
 /// Writes the variants of all kernels to a folder, which is made if it is missing, and returns their number. Each is
@@ -54,30 +54,31 @@ pub fn shaders(folder: &Path) -> Result<usize> {
             });
             let interface = format!("{interface:#}\n");
             let files = [("glsl", shader.source.as_bytes()), ("spv", bytemuck::cast_slice(&variant.spirv))];
-            for (end, content) in files.into_iter().chain([("json", interface.as_bytes())]) {
-                let path = folder.join(format!("{}.{end}", variant.name));
-                write(&path, content)?;
-            }
+            let contents = files.into_iter().chain([("json", interface.as_bytes())]);
+            let contents: Vec<_> =
+                contents.map(|(end, content)| (folder.join(format!("{}.{end}", variant.name)), content)).collect();
+            write(&contents.iter().map(|(path, content)| (&**path, *content)).collect::<Vec<_>>())?;
             count += 1;
         }
     }
     Ok(count)
 }
 
-/// Writes a file, and its folder if it is missing.
+/// Writes files, and their folders if they are missing: all of them, or, if one cannot be written, none.
 ///
 /// # Errors
 /// `InvalidArgument` naming the file.
-pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
-    let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, content));
-    made.map_err(|cause| {
-        let file = path.display();
+pub fn write(contents: &[(&Path, &[u8])]) -> Result<()> {
+    files::replace(contents).map_err(|(file, cause)| {
+        let file = file.display();
         Error::InvalidArgument(format!("{file}: cannot be written: {cause}; name a folder that can be written"))
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::compiler::{ShaderCompiler, ShaderCompilerConfig};
 

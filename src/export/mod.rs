@@ -36,8 +36,7 @@ mod views;
 #[cfg(feature = "export")]
 mod wgsl;
 
-pub use files::shaders;
-pub(crate) use files::write;
+pub use files::{shaders, write};
 #[cfg(feature = "export")]
 pub use nvrtc::ptx;
 pub(crate) use plan::{CompiledPlan, compile_plan};

@@ -79,14 +79,7 @@ class Compiled:
             raise InvalidArgumentError(
                 f"{there[0]}: is there already; name another file, or replace it by overwrite=True (--overwrite)"
             )
-        for file, content in files:
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content)
-            except OSError as error:
-                raise InvalidArgumentError(
-                    f"{file}: cannot be written: {error.strerror}; name a file in a folder that can be written"
-                ) from None
+        _core.write_files(files)
         return [file for file, _ in files]
 
 

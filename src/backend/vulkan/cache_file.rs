@@ -3,8 +3,8 @@
 //! `magic [8] | FNV-1a of the data [8] | data`
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::process::files;
 use crate::settings;
 
 const MAGIC: &[u8; 8] = b"grilly-1";
@@ -36,20 +36,10 @@ pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
     (magic == MAGIC && sum == checksum(data).to_le_bytes()).then(|| data.to_vec())
 }
 
-/// Writes a uniquely named file and renames it, so that a reader finds the old file or the new one, never a partial
-/// one.
+/// Replaces a file whole, so that a reader finds the old one or the new one, never a partial one.
 pub(crate) fn write(file: &Path, data: &[u8]) -> std::io::Result<()> {
-    static WRITES: AtomicU32 = AtomicU32::new(0);
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let number = WRITES.fetch_add(1, Relaxed);
-    let unfinished = file.with_extension(format!("{}-{number}.tmp", std::process::id()));
     let bytes = [MAGIC.as_slice(), &checksum(data).to_le_bytes(), data].concat();
-    let done = std::fs::write(&unfinished, bytes).and_then(|()| std::fs::rename(&unfinished, file));
-    if done.is_err() {
-        let _ = std::fs::remove_file(&unfinished);
-    }
-    done
+    files::replace(&[(file, &bytes)]).map_err(|(_, cause)| cause)
 }
 
 /// FNV-1a of 64 bits.
