@@ -74,13 +74,13 @@ pub enum Error {
         during: String,
     },
     /// Memory for a buffer could not be allocated.
-    #[error("{device}: out of memory allocating {bytes} bytes for {purpose}")]
+    #[error("{device}: out of memory {}", allocating(*bytes, purpose))]
     OutOfMemory {
         /// The device's name, or `cpu`.
         device: String,
-        /// Size of the allocation that failed.
+        /// Size of the allocation that failed; 0 where the driver does not say.
         bytes: u64,
-        /// The purpose of the allocation.
+        /// The purpose of the allocation, or the call of the driver.
         purpose: String,
     },
     /// A shader's name does not match any file.
@@ -211,6 +211,11 @@ impl Error {
     pub fn is_device_fault(&self) -> bool {
         matches!(self, Error::Device { .. } | Error::DeviceLost { .. } | Error::OutOfMemory { .. })
     }
+}
+
+/// What memory was needed for.
+fn allocating(bytes: u64, purpose: &str) -> String {
+    if bytes == 0 { format!("in {purpose}") } else { format!("allocating {bytes} bytes for {purpose}") }
 }
 
 #[cfg(test)]

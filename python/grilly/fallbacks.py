@@ -22,7 +22,8 @@ def note(operation: str, error: Exception) -> None:
     with _lock:
         first = not _operations
         _operations[operation] += 1
-    (logger.warning if first else logger.debug)("%s runs on the CPU: %s", operation, error)
+    # The text: a log that keeps its records would keep the arrays of the failed call.
+    (logger.warning if first else logger.debug)("%s runs on the CPU: %s", operation, str(error))
 
 
 def operations() -> dict[str, int]:

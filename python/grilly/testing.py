@@ -17,13 +17,15 @@ from grilly.errors import DeviceUnavailableError
 __all__ = ["ShaderComparison", "clear_faults", "compare_shaders", "inject_fault", "validation_messages"]
 
 
-def inject_fault(kind: str, after: int = 0) -> None:
+def inject_fault(kind: str, after: int = 0, times: int | None = None) -> None:
     """Makes Vulkan devices fail until `clear_faults`.
 
     Args:
-        kind: `"allocation"` (no device memory is left), `"device_lost"` (at a submission) or `"barrier"` (one between
-            dispatches is omitted: later dispatches may read data not yet written).
+        kind: `"allocation"` (no device memory is left for buffers and for calls of the driver that need some),
+            `"device_lost"` (at a submission) or `"barrier"` (one between dispatches is omitted: later dispatches may
+            read data not yet written).
         after: Calls of that kind that still succeed; default 0.
+        times: Calls that fail after these; default None: all.
 
     Raises:
         InvalidArgumentError: Unknown kind.
@@ -32,18 +34,21 @@ def inject_fault(kind: str, after: int = 0) -> None:
         >>> from grilly import testing
         >>> testing.inject_fault("device_lost", after=2)
         >>> testing.clear_faults()
+        0
     """
-    _core.inject_fault(kind, after)
+    _core.inject_fault(kind, after, times)
 
 
-def clear_faults() -> None:
-    """Ends the effect of `inject_fault`.
+def clear_faults() -> int:
+    """Ends the effect of `inject_fault`; returns how many calls failed.
 
     Example:
         >>> from grilly import testing
+        >>> testing.inject_fault("device_lost")
         >>> testing.clear_faults()
+        0
     """
-    _core.clear_faults()
+    return _core.clear_faults()
 
 
 def validation_messages() -> list[str]:

@@ -125,17 +125,17 @@ pub(crate) fn write_files(py: Python<'_>, files: Vec<(Location, PyBackedBytes)>)
 
 /// Injects a fault into a device: `kind` is `"allocation"`, `"device_lost"` or `"barrier"`.
 #[pyfunction]
-#[pyo3(signature = (kind, after=0))]
-pub(crate) fn inject_fault(kind: Name, after: u64) -> PyResult<()> {
+#[pyo3(signature = (kind, after=0, times=None))]
+pub(crate) fn inject_fault(kind: Name, after: u64, times: Option<u64>) -> PyResult<()> {
     let known = [("allocation", Fault::Allocation), ("device_lost", Fault::DeviceLost), ("barrier", Fault::Barrier)];
-    faults::inject(named("fault", &kind.0, known)?, after);
+    faults::inject_some(named("fault", &kind.0, known)?, after, times.unwrap_or(u64::MAX));
     Ok(())
 }
 
-/// Disarms all injected faults.
+/// Disarms all injected faults; returns how many calls failed.
 #[pyfunction]
-pub(crate) fn clear_faults() {
-    faults::clear();
+pub(crate) fn clear_faults() -> u64 {
+    faults::clear()
 }
 
 /// The messages of the validation layer so far; empty unless `GRILLY_DEBUG=1` enabled it.

@@ -181,8 +181,8 @@ impl Program {
     ///
     /// # Errors
     /// `InvalidArgument` or `InvalidType` for inputs that do not match the graph's, `IndexOutOfRange` for an index
-    /// outside its table, `Unsupported` or `InvalidArgument` for sizes that an op does not take; in these cases nothing
-    /// has run. `OutOfMemory` or a device fault: the states may be partly updated.
+    /// outside its table, `Unsupported` or `InvalidArgument` for sizes that an op does not take, `OutOfMemory` on a Vulkan
+    /// device; in these cases nothing has run. `OutOfMemory` on the CPU or a device fault: the states may be partly updated.
     pub fn run(&self, inputs: &[&Array]) -> Result<Vec<Array>> {
         count("inputs", inputs.len(), self.plan.graph.inputs.len())?;
         self.run_at(self.counts(inputs)?, inputs)

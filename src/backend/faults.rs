@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// A fault a device can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// An allocation of device memory fails.
+    /// An allocation of device memory fails, or a call of the driver that needs some.
     Allocation,
     /// The device is lost at a submission.
     DeviceLost,
@@ -16,18 +16,34 @@ pub enum Fault {
 
 /// Whether any fault is armed.
 static ANY: AtomicBool = AtomicBool::new(false);
-static ARMED: Mutex<Vec<(Fault, u64)>> = Mutex::new(Vec::new());
+static ARMED: Mutex<Vec<Armed>> = Mutex::new(Vec::new());
+
+/// A fault that is to happen.
+struct Armed {
+    fault: Fault,
+    /// Calls before it.
+    after: u64,
+    /// Calls that it hits then.
+    times: u64,
+    struck: u64,
+}
 
 /// Makes calls of that kind fail after `after` more successful ones; they keep failing until [`clear`].
 pub fn inject(fault: Fault, after: u64) {
-    ARMED.lock().expect("no panic while held").push((fault, after));
+    inject_some(fault, after, u64::MAX);
+}
+
+/// As [`inject`], but so many calls alone fail.
+pub fn inject_some(fault: Fault, after: u64, times: u64) {
+    ARMED.lock().expect("no panic while held").push(Armed { fault, after, times, struck: 0 });
     ANY.store(true, Relaxed);
 }
 
-/// Disarms every fault.
-pub fn clear() {
-    ARMED.lock().expect("no panic while held").clear();
+/// Disarms every fault; returns how many calls failed.
+pub fn clear() -> u64 {
+    let armed = std::mem::take(&mut *ARMED.lock().expect("no panic while held"));
     ANY.store(false, Relaxed);
+    armed.iter().map(|armed| armed.struck).sum()
 }
 
 /// Returns whether `fault` happens now. Backends call this at every point where it could happen.
@@ -37,10 +53,12 @@ pub fn strikes(fault: Fault) -> bool {
     }
     let mut armed = ARMED.lock().expect("no panic while held");
     let mut now = false;
-    for (kind, left) in armed.iter_mut() {
-        if *kind == fault {
-            now |= *left == 0;
-            *left = left.saturating_sub(1);
+    for one in armed.iter_mut().filter(|one| one.fault == fault) {
+        if one.after > 0 {
+            one.after -= 1;
+        } else if one.struck < one.times {
+            one.struck += 1;
+            now = true;
         }
     }
     now

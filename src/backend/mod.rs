@@ -230,7 +230,8 @@ pub trait ArrayEngine: Send + Sync {
     /// if a clone of it exists. The outputs may still be in flight on return.
     ///
     /// # Errors
-    /// `OutOfMemory`, `IndexOutOfRange`, or a device fault; states then contain whatever had been written.
+    /// `IndexOutOfRange`, `OutOfMemory` (on Vulkan nothing has run then), or a device fault; else states then contain
+    /// whatever had been written.
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>>;
     /// Runs a user's shader on buffers in the order of its bindings. A buffer that it writes is updated in place, or
     /// copied first if a clone of it exists.

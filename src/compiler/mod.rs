@@ -31,8 +31,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use block::{Axis, Block, Member, Number};
 pub use config::{CompileOptions, Defines, OptimizationLevel, ShaderCompilerConfig, TargetEnv};
-pub use include::files;
 pub use function::{BufferName, ComputeFunction};
+pub use include::files;
 pub use places::Place;
 pub use register::{enter, register, row};
 

@@ -11,6 +11,7 @@ use super::arena::Arena;
 use super::update::{Outcome, Update, dropout_key};
 use super::{Batch, LossScale, Parameter, TrainOptions, TransformerConfig, Vocabulary};
 use crate::array::{Array, Engine, Program};
+use crate::backend::BackendKind;
 use crate::dtype::DType;
 use crate::{Error, Result, exit};
 
@@ -103,7 +104,12 @@ impl Trainer {
             }
         }
         let rest: Vec<&Array> = [&rates, &max_norm].into_iter().chain(&unscale).collect();
-        let run = self.update.run(&parts, &share, &rest).and_then(|outcome| {
+        let run = match self.update.run(&parts, &share, &rest) {
+            // Nothing has run: the step can be done when there is memory.
+            Err(error @ Error::OutOfMemory { .. }) if self.engine.kind() == BackendKind::Vulkan => return Err(error),
+            run => run,
+        };
+        let run = run.and_then(|outcome| {
             let mut numbers = self.numbers(&outcome.losses.iter().chain([&outcome.norm]).collect::<Vec<_>>())?;
             let norm = numbers.pop().unwrap_or(f32::NAN);
             Ok((numbers, norm, outcome))

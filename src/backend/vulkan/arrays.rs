@@ -183,8 +183,13 @@ impl ArrayEngine for VulkanArrays {
             let copies = copies.iter().map(|(from, offset, _)| {
                 (from.clone(), Slice { offset: *offset, ..Slice::start(&results, from.bytes) })
             });
+            let length = work.commands.length();
             work.commands.copy_written(copies);
-            work.submit()?;
+            // What was to be copied stays; who reads again copies again.
+            if let Err(error) = work.submit() {
+                work.commands.cut(length);
+                return Err(error);
+            }
             (results, work.last)
         };
         device.wait(ticket)?;

@@ -72,7 +72,7 @@ impl Registry {
             return Ok(opened.clone());
         }
         let (pipelines, cached) = Pipelines::load(&physical.identity);
-        let device = probe::features(Device::open(instance, physical, &cached)?);
+        let device = probe::features(Device::open(instance, physical, &cached)?)?;
         let opened = Arc::new(Opened { device, pipelines, arrays: Mutex::default() });
         self.opened.push((index, opened.clone()));
         Ok(opened)

@@ -104,7 +104,7 @@ impl Prepared {
         let (mut parts, mut commands) = (Vec::new(), Commands::default());
         let mut end = |commands: &mut Commands| {
             let mut part = Recording::new(device)?;
-            part.record(commands.take(), timing)?;
+            part.record(&mut commands.take(), timing)?;
             parts.push(part);
             Ok::<_, Error>(())
         };

@@ -10,17 +10,20 @@ use super::generated::{half_packing, matrix_layout};
 use super::kernel::Variant;
 use super::raw::{Buffer, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Timing};
 use super::record::{BoundDispatch, Commands};
-use crate::Result;
 use crate::dtype::DType;
+use crate::{Error, Result};
 
 /// Subgroup size at which the matrix layout is known.
 const LANES: u32 = 32;
 
 type Probe = fn(&Arc<Device>) -> Result<bool>;
 
-/// Adds the features that probing finds. A failure to probe is not a device failure: the device then runs variants that
-/// do not need the feature.
-pub(super) fn features(mut device: Arc<Device>) -> Arc<Device> {
+/// Adds the features that probing finds. A driver that fails a probe lacks the feature: the device then runs variants that
+/// do not need it.
+///
+/// # Errors
+/// `OutOfMemory` or `DeviceLost`, which say nothing of the driver: opened later, the device has the feature.
+pub(super) fn features(mut device: Arc<Device>) -> Result<Arc<Device>> {
     let probes: [(Feature, Probe); 2] =
         [(Feature::MatrixRowsInQuads, rows_in_quads), (Feature::PacksToNearest, packs_to_nearest)];
     let mut seen = Vec::new();
@@ -28,12 +31,13 @@ pub(super) fn features(mut device: Arc<Device>) -> Arc<Device> {
         match probe(&device) {
             Ok(true) => seen.push(feature),
             Ok(false) => {}
+            Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. })) => return Err(error),
             Err(error) => log::warn!(target: "grilly", "{}: {}: {error}", device.capabilities.name, feature.name()),
         }
     }
     // Only the caller holds the device so far.
     Arc::get_mut(&mut device).into_iter().for_each(|device| device.capabilities.features.append(&mut seen));
-    device
+    Ok(device)
 }
 
 /// Whether matrix elements are distributed over the lanes as `matrix-layout.glsl` states.
@@ -89,7 +93,7 @@ fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: 
     commands.dispatch(BoundDispatch { launch: Arc::new(launch), grid: Grid::Direct([1; 3]), buffers, flops: 0 });
     commands.copy_written([(Slice::start(&y, bytes), Slice::start(&found, bytes))]);
     let mut recording = Recording::new(device)?;
-    recording.record(commands.take(), Timing::Off)?;
+    recording.record(&mut commands.take(), Timing::Off)?;
     device.wait(device.submit(&mut [&mut recording])?)?;
     found.map(0, bytes, |memory| memory.chunks_exact(4).map(|w| u32::from_ne_bytes([w[0], w[1], w[2], w[3]])).collect())
 }

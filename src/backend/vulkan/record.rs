@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::kernel::Access;
-use super::raw::{Command, Grid, Launch, Slice};
+use super::raw::{Command, Grid, Launch, Recording, Slice, Timing};
+use crate::Result;
 use crate::backend::faults::{self, Fault};
 
 /// A part of some memory: its first byte, its end, and whether it is written.
@@ -54,6 +55,8 @@ pub(super) struct Commands {
     flops: u64,
     /// Whether copies were added since the last barrier.
     copied: bool,
+    /// Whether the next dispatch must wait for those before, of which `hazards` knows nothing.
+    unordered: bool,
     /// By the buffer's address.
     hazards: Hazards<usize>,
 }
@@ -92,7 +95,7 @@ impl Commands {
             let part = (slice.offset, slice.offset + slice.bytes, binding.access != Access::Read);
             (Arc::as_ptr(&slice.buffer) as usize, part)
         });
-        if self.hazards.add(uses) && !faults::strikes(Fault::Barrier) {
+        if std::mem::take(&mut self.unordered) | self.hazards.add(uses) && !faults::strikes(Fault::Barrier) {
             self.list.push(Command::BetweenDispatches);
         }
         self.list.push(Command::Dispatch { launch, grid, buffers });
@@ -100,12 +103,50 @@ impl Commands {
         self.flops += flops;
     }
 
+    /// Records all of them, and has none then.
+    ///
+    /// # Errors
+    /// As [`Recording::record`]; they are then still there.
+    pub(super) fn record(&mut self, recording: &mut Recording, timing: Timing) -> Result<()> {
+        let load = self.load();
+        let mut commands = self.take();
+        let done = recording.record(&mut commands, timing);
+        if done.is_err() {
+            self.restore(commands, load);
+        }
+        done
+    }
+
+    /// What `restore` sets again: the number of dispatches and their floating-point operations.
+    pub(super) fn load(&self) -> (usize, u64) {
+        (self.dispatches, self.flops)
+    }
+
+    /// Makes commands that were taken, and not submitted, the only ones again.
+    pub(super) fn restore(&mut self, mut commands: Vec<Command>, (dispatches, flops): (usize, u64)) {
+        // `take` adds the first again.
+        commands.drain(..commands.len().min(1));
+        (self.list, self.dispatches, self.flops, self.unordered) = (commands, dispatches, flops, true);
+    }
+
+    /// The number of commands, with those that order them.
+    pub(super) fn length(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Drops all but the first `length`, if what comes after them are copies.
+    pub(super) fn cut(&mut self, length: usize) {
+        if self.list.iter().skip(length).all(|command| !matches!(command, Command::Dispatch { .. })) {
+            self.list.truncate(length);
+        }
+    }
+
     /// Takes all of them, to be recorded.
     pub(super) fn take(&mut self) -> Vec<Command> {
         let mut commands = vec![Command::Start];
         commands.append(&mut self.list);
         commands.extend(self.copied.then_some(Command::AfterCopies));
-        (self.dispatches, self.flops, self.copied) = (0, 0, false);
+        (self.dispatches, self.flops, self.copied, self.unordered) = (0, 0, false, false);
         self.hazards.0.clear();
         commands
     }

@@ -13,7 +13,7 @@ use super::prepared::{Bound, Ready};
 use super::profile;
 use super::raw::{Recording, Slice, Timing};
 use super::work::Work;
-use crate::Result;
+use crate::{Error, Result};
 
 /// The least number of dispatches of such a plan: what a call on arrays has is recorded with its neighbours.
 const LEAST: usize = 64;
@@ -26,6 +26,15 @@ pub(super) struct Replay {
     bound: Option<Bound>,
     /// Several where one submission would be too long.
     parts: Vec<Recording>,
+}
+
+/// Recorded commands, not yet submitted.
+pub(super) struct Waiting {
+    /// What comes before those of the plan.
+    before: Option<Recording>,
+    replay: Replay,
+    /// How many of them are submitted, where memory was left for a part of them alone.
+    sent: usize,
 }
 
 fn equal(a: &[Slice], b: &[Slice]) -> bool {
@@ -87,26 +96,49 @@ impl Work {
         for own in bound.inputs.iter().chain(outputs.iter().map(|place| &bound.buffers[**place])) {
             self.keep(own.buffer.clone(), Held::Between);
         }
-        self.waiting = Some((before, Replay { plan, bound: Some(bound), parts }));
+        self.waiting = Some(Waiting { before, replay: Replay { plan, bound: Some(bound), parts }, sent: 0 });
         Ok(Some(buffers))
     }
 
     /// Submits the pending work: together, or in turns if kept commands in it are too long for one submission.
+    ///
+    /// # Errors
+    /// After `OutOfMemory` what is not submitted is still pending, for another try; else a device fault.
     pub(super) fn submit(&mut self) -> Result<()> {
+        let load = self.commands.load();
         let mut after = self.recorded()?;
-        let (mut before, mut replay) = self.waiting.take().map_or((None, None), |(before, kept)| (before, Some(kept)));
-        let parts = replay.as_mut().map_or(&mut [][..], |replay| &mut replay.parts);
+        let mut waiting = self.waiting.take();
+        if let Err(error) = self.send(waiting.as_mut(), after.as_mut()) {
+            if matches!(error, Error::OutOfMemory { .. }) {
+                self.waiting = waiting;
+                self.put_back(after, load);
+            }
+            return Err(error);
+        }
+        let (before, replay) = waiting.map_or((None, None), |waiting| (waiting.before, Some(waiting.replay)));
+        self.running.extend(before.into_iter().chain(after));
+        replay.into_iter().for_each(|replay| self.keep_replay(replay));
+        Ok(())
+    }
+
+    /// Submits recordings, those that wait first.
+    fn send(&mut self, waiting: Option<&mut Waiting>, after: Option<&mut Recording>) -> Result<()> {
+        let (mut none, mut nothing) = (None, 0);
+        let (before, parts, sent) = match waiting {
+            Some(Waiting { before, replay, sent }) => (before, &mut replay.parts[..], sent),
+            None => (&mut none, &mut [][..], &mut nothing),
+        };
         let turns = parts.len() > 1;
-        let mut all: Vec<&mut Recording> = before.iter_mut().chain(parts).chain(after.iter_mut()).collect();
+        let all = before.iter_mut().chain(parts).chain(after).skip(*sent);
+        let mut all: Vec<&mut Recording> = all.collect();
         let most = if turns { 1 } else { all.len().max(1) };
         for together in all.chunks_mut(most) {
             for recording in together.iter() {
                 self.opened.device.wait_unless_reached(recording.ticket())?;
             }
             self.last = self.opened.device.submit(together)?;
+            *sent += together.len();
         }
-        self.running.extend(before.into_iter().chain(after));
-        replay.into_iter().for_each(|replay| self.keep_replay(replay));
         Ok(())
     }
 }

@@ -167,7 +167,7 @@ impl Slot {
         let mut commands = Commands::default();
         commands.copy_written(outputs.iter().map(copy).filter(|(from, _)| from.bytes > 0));
         self.results = Some(results);
-        self.read_back.record(commands.take(), Timing::Off)
+        self.read_back.record(&mut commands.take(), Timing::Off)
     }
 
     /// Waits for the batch in flight and passes its requested outputs to `reader`.

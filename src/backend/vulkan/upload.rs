@@ -124,7 +124,7 @@ impl<'a> Ring<'a> {
     fn flush(&mut self) -> Result<()> {
         let segment = &mut self.segments[self.current];
         if !segment.copies.is_empty() {
-            segment.recording.record(segment.copies.take(), Timing::Off)?;
+            segment.recording.record(&mut segment.copies.take(), Timing::Off)?;
             self.device.submit(&mut [&mut segment.recording])?;
             segment.filled = 0;
         }

@@ -16,7 +16,7 @@ use super::prepared::Ready;
 use super::profile;
 use super::raw::{Buffer, Kind, Recording, Slice, Ticket};
 use super::record::{BoundDispatch, Commands};
-use super::replay::Replay;
+use super::replay::{Replay, Waiting};
 use crate::ops::Counts;
 use crate::{Error, Result};
 
@@ -24,6 +24,8 @@ use crate::{Error, Result};
 /// so that little remains when the host waits.
 const LONG: usize = 256;
 const SHORT: usize = 64;
+/// Number of dispatches that wait where no memory is left to submit them.
+const MOST_WAITING: usize = 4 * LONG;
 /// Most lists in flight at once.
 const MOST_RECORDINGS: usize = 8;
 /// Most packed-batch sizes whose counts are cached on the device.
@@ -69,8 +71,8 @@ pub(super) struct Work {
     pub(super) free: FreeList,
     /// The commands of the plans that ran last.
     pub(super) replays: Vec<Replay>,
-    /// What comes before the commands, and then commands to be submitted again.
-    pub(super) waiting: Option<(Option<Recording>, Replay)>,
+    /// What comes before the commands.
+    pub(super) waiting: Option<Waiting>,
 }
 
 impl Work {
@@ -145,7 +147,7 @@ impl Work {
         self.commands.copy(Slice::start(&staging, words), Slice::start(&buffer, words));
         self.staged += words;
         if self.staged > MUCH_STAGING {
-            self.submit()?;
+            self.submit_early()?;
         }
         Ok(buffer)
     }
@@ -184,7 +186,7 @@ impl Work {
     /// Appends a dispatch. The list is submitted first if together they would be too expensive.
     fn dispatch(&mut self, step: BoundDispatch) -> Result<()> {
         if self.commands.full(&step, flops_per_list(&self.opened.device.capabilities)) {
-            self.submit()?;
+            self.submit_early()?;
         }
         self.commands.dispatch(step);
         Ok(())
@@ -202,7 +204,8 @@ impl Work {
         Ok(bound.buffers)
     }
 
-    /// Runs a plan: adds what was recorded for it in an earlier run, or its dispatches; returns its buffers.
+    /// Runs a plan: adds what was recorded for it in an earlier run, or its dispatches; returns its buffers. After an
+    /// `OutOfMemory` nothing of it was added.
     pub(super) fn run(
         &mut self,
         ready: &Ready,
@@ -210,6 +213,7 @@ impl Work {
         states: Vec<Slice>,
         guarded: bool,
     ) -> Result<Vec<Slice>> {
+        self.make_room()?;
         let replayed = if guarded { None } else { self.replayed(ready, &inputs, &states)? };
         let buffers = match replayed {
             Some(buffers) => buffers,
@@ -221,6 +225,7 @@ impl Work {
 
     /// Runs a single dispatch.
     pub(super) fn run_one(&mut self, step: BoundDispatch) -> Result<()> {
+        self.make_room()?;
         self.dispatch(step)?;
         self.submit_long()
     }
@@ -228,9 +233,22 @@ impl Work {
     /// Submits the list if it is long, or long enough for an idle device.
     fn submit_long(&mut self) -> Result<()> {
         if self.commands.dispatches >= LONG || (self.commands.dispatches >= SHORT && self.idle()?) {
-            return self.submit();
+            return self.submit_early();
         }
         Ok(())
+    }
+
+    /// Submits what may also wait. Without memory for that it waits: who reads a result is told.
+    fn submit_early(&mut self) -> Result<()> {
+        match self.submit() {
+            Err(Error::OutOfMemory { .. }) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Submits a list that has waited long for memory.
+    fn make_room(&mut self) -> Result<()> {
+        if self.commands.dispatches >= MOST_WAITING { self.submit() } else { Ok(()) }
     }
 
     /// Whether all submitted work is done.
@@ -239,21 +257,31 @@ impl Work {
         Ok(self.running.is_empty())
     }
 
-    /// The pending work, recorded.
+    /// The pending work, recorded; after an error it is still pending.
     pub(super) fn recorded(&mut self) -> Result<Option<Recording>> {
         if self.commands.is_empty() {
             return Ok(None);
         }
-        let commands = self.commands.take();
-        self.staged = 0;
         self.release_finished()?;
         let earlier = match self.rested.pop() {
             None if self.running.len() >= MOST_RECORDINGS => self.running.pop_front(),
             rested => rested,
         };
         let mut recording = earlier.map_or_else(|| Recording::new(&self.opened.device), Ok)?;
-        recording.record(commands, profile::timing())?;
+        if let Err(error) = self.commands.record(&mut recording, profile::timing()) {
+            self.rested.push(recording);
+            return Err(error);
+        }
+        self.staged = 0;
         Ok(Some(recording))
+    }
+
+    /// Makes commands pending again that were recorded and not submitted.
+    pub(super) fn put_back(&mut self, recorded: Option<Recording>, load: (usize, u64)) {
+        if let Some(mut recording) = recorded {
+            self.commands.restore(recording.give_back(), load);
+            self.rested.push(recording);
+        }
     }
 
     /// Submits all work and waits for it.

@@ -2,6 +2,7 @@
 
 mod create;
 mod end;
+mod failure;
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -13,6 +14,7 @@ use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use gpu_allocator::{AllocationSizes, AllocatorDebugSettings};
 
 pub use end::close_all;
+use failure::failure;
 
 use super::{Instance, Physical, Recording, lock};
 use crate::backend::faults::{Fault, strikes};
@@ -141,19 +143,6 @@ impl Device {
         if exit::begun() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// The error for a failed call; records the loss of the device.
-    pub(super) fn failure(&self, call: &str, cause: vk::Result) -> Error {
-        if cause == vk::Result::ERROR_DEVICE_LOST {
-            self.lost.store(true, SeqCst);
-        }
-        failure(&self.capabilities.name, call, cause)
-    }
-
-    /// An error in grilly rather than in the driver: a command that does not match its operands.
-    pub fn misuse(&self, call: &str, cause: String) -> Error {
-        Error::Device { device: self.capabilities.name.clone(), call: call.into(), cause }
-    }
-
     /// Gives an object its debug name.
     pub(super) fn name<T: vk::Handle>(&self, object: T, name: &str) {
         if let (Some(debug), Ok(name)) = (&self.debug, std::ffi::CString::new(name)) {
@@ -182,6 +171,7 @@ impl Device {
         if strikes(Fault::DeviceLost) {
             return Err(self.failure("a submission", vk::Result::ERROR_DEVICE_LOST));
         }
+        self.has_memory("vkQueueSubmit2")?;
         let ticket = Ticket(queue.last.0 + 1);
         let buffers: Vec<_> =
             recordings.iter().map(|r| vk::CommandBufferSubmitInfo::default().command_buffer(r.buffer)).collect();
@@ -284,16 +274,5 @@ impl Device {
     #[cfg(test)]
     pub fn pretend_forked(&self, forked: bool) {
         self.process.store(if forked { 0 } else { crate::process::id() }, SeqCst);
-    }
-}
-
-fn failure(device: &str, call: &str, cause: vk::Result) -> Error {
-    let (device, during) = (device.to_owned(), call.to_owned());
-    match cause {
-        vk::Result::ERROR_DEVICE_LOST => Error::DeviceLost { device, during },
-        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
-        | vk::Result::ERROR_OUT_OF_HOST_MEMORY
-        | vk::Result::ERROR_OUT_OF_POOL_MEMORY => Error::OutOfMemory { device, bytes: 0, purpose: during },
-        cause => Error::Device { device, call: during, cause: format!("{cause:?}") },
     }
 }

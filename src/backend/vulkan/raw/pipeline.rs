@@ -27,6 +27,7 @@ impl Pipeline {
     /// `PipelineCreationFailed` naming the limit or the feature, or a driver error.
     pub fn new(device: &Arc<Device>, variant: &'static Variant, constants: &[u32]) -> Result<Arc<Self>> {
         device.check("a compilation")?;
+        device.has_memory("vkCreateComputePipelines")?;
         check_limits(device, variant, constants)?;
         let bindings: Vec<_> = variant
             .bindings

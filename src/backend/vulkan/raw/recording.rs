@@ -1,5 +1,7 @@
 //! Command buffers with all the resources they use.
 
+mod descriptors;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,6 +33,7 @@ impl Recording {
     /// A driver error.
     pub fn new(device: &Arc<Device>) -> Result<Self> {
         device.check("setting up a recording")?;
+        device.has_memory("vkCreateCommandPool")?;
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.queue_family);
         // SAFETY: the device is alive and the family is that of its queue.
         let pool = unsafe { device.handle.create_command_pool(&info, None) };
@@ -55,23 +58,33 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Replaces the recorded commands. With `Timing::On`, [`Recording::times`] later returns the duration of each
-    /// dispatch.
+    /// Replaces the recorded commands by `commands`, which it takes. With `Timing::On`, [`Recording::times`] later returns
+    /// the duration of each dispatch.
     ///
     /// # Errors
-    /// `Device` when a command does not match its operands, or a driver error; the recording then cannot be submitted.
-    pub fn record(&mut self, commands: Vec<Command>, timing: Timing) -> Result<()> {
+    /// `Device` when a command does not match its operands, or a driver error; the recording then cannot be submitted, and
+    /// `commands` is as it was.
+    pub fn record(&mut self, commands: &mut Vec<Command>, timing: Timing) -> Result<()> {
         self.device.check("recording")?;
         self.device.wait_unless_reached(self.ticket)?;
         self.recorded = false;
-        for command in &commands {
+        for command in commands.iter() {
             command.check(&self.device)?;
         }
         self.clear()?;
-        self.commands = commands;
-        self.record_now(timing)?;
-        self.recorded = true;
-        Ok(())
+        self.commands = std::mem::take(commands);
+        let done = self.record_now(timing);
+        match done {
+            Ok(()) => self.recorded = true,
+            Err(_) => *commands = self.give_back(),
+        }
+        done
+    }
+
+    /// The commands of a recording that is not submitted, and then has none.
+    pub fn give_back(&mut self) -> Vec<Command> {
+        self.recorded = false;
+        std::mem::take(&mut self.commands)
     }
 
     fn record_now(&mut self, timing: Timing) -> Result<()> {
@@ -165,44 +178,6 @@ impl Recording {
             // SAFETY: as above, and a label has been begun.
             unsafe { debug.cmd_end_debug_utils_label(self.buffer) };
         }
-    }
-
-    /// One written descriptor set per dispatch.
-    fn descriptor_sets(&mut self) -> Result<Vec<vk::DescriptorSet>> {
-        let device = &self.device;
-        let layouts: Vec<_> = self.dispatches().map(|(launch, _)| launch.pipeline.sets).collect();
-        let info =
-            |s: &Slice| vk::DescriptorBufferInfo::default().buffer(s.buffer.handle).offset(s.offset).range(s.bytes);
-        let infos: Vec<Vec<_>> = self.dispatches().map(|(_, buffers)| buffers.iter().map(info).collect()).collect();
-        if layouts.is_empty() {
-            return Ok(Vec::new());
-        }
-        let buffers = infos.iter().map(Vec::len).sum::<usize>().max(1) as u32;
-        let size = [vk::DescriptorPoolSize::default().ty(vk::DescriptorType::STORAGE_BUFFER).descriptor_count(buffers)];
-        let pool = vk::DescriptorPoolCreateInfo::default().max_sets(layouts.len() as u32).pool_sizes(&size);
-        // SAFETY: the device is alive.
-        self.descriptors = unsafe { device.handle.create_descriptor_pool(&pool, None) }
-            .map_err(|cause| device.failure("vkCreateDescriptorPool", cause))?;
-        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(self.descriptors).set_layouts(&layouts);
-        // SAFETY: the pool was just created, for exactly these sets and buffers; the layouts are those of their
-        // pipelines.
-        let sets = unsafe { device.handle.allocate_descriptor_sets(&info) }
-            .map_err(|cause| device.failure("vkAllocateDescriptorSets", cause))?;
-        let mut writes = Vec::new();
-        for ((set, infos), (launch, _)) in sets.iter().zip(&infos).zip(self.dispatches()) {
-            for (binding, info) in launch.pipeline.variant.bindings.iter().zip(infos) {
-                writes.push(
-                    vk::WriteDescriptorSet::default()
-                        .dst_set(*set)
-                        .dst_binding(binding.index)
-                        .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
-                        .buffer_info(std::slice::from_ref(info)),
-                );
-            }
-        }
-        // SAFETY: sets and buffers are alive, the ranges lie in them (`check`), and the sets are not shared yet.
-        unsafe { device.handle.update_descriptor_sets(&writes, &[]) };
-        Ok(sets)
     }
 
     /// Nanoseconds of each dispatch in the last submission, which must be finished; empty unless timing was on.
