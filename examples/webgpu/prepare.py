@@ -60,7 +60,7 @@ def main() -> None:
         )
     (folder / "kernels" / "list.json").write_text(json.dumps(rows))
     with SentenceTransformer(given.model, device="cpu") as model:
-        model.export("wgsl", folder / "model")
+        model.export("wgsl", folder / "model", overwrite=True)
     references, sentences = split(read_text(given.text))
     places = references or [""] * len(sentences)
     text = [{"place": place, "text": sentence} for place, sentence in zip(places, sentences, strict=True)]

@@ -32,8 +32,8 @@ def main(given: argparse.Namespace) -> int:
             facts = f"workgroup {function.local_size}, {function.shared_bytes} bytes shared"
             print(f"{shader}:{name}: {len(function.spirv)} bytes, {facts}")
             if given.output is not None:
-                path = given.output / (f"{shader}.spv" if name == "main" else f"{shader}.{name}.spv")
-                _core.write_files([(path, function.spirv)])
+                file = f"{shader}.spv" if name == "main" else f"{shader}.{name}.spv"
+                _core.write_files(given.output, [(file, function.spirv)], True)
     return 0
 
 

@@ -13,6 +13,7 @@ use crate::tokenizer::Tokenizer;
 use crate::{lock, text};
 use grilly::embed::{ExportOptions, LoadOptions};
 use grilly::export::Target;
+use grilly::process::files::Existing;
 use grilly::{DecodeOptions, EncodeOptions};
 
 /// A model that computes embeddings, or scores of pairs, ready on a device.
@@ -104,7 +105,8 @@ impl EmbeddingModel {
         Ok(found.into_iter().map(|found| product(py, found)).collect())
     }
 
-    /// Writes the encoder of texts without a task as files in another language; returns their names.
+    /// Writes the encoder of texts without a task as files in another language, over files of their names if `overwrite`;
+    /// returns their names.
     fn export(
         &self,
         py: Python<'_>,
@@ -112,11 +114,14 @@ impl EmbeddingModel {
         folder: Location,
         prompt: &Bound<'_, PyAny>,
         truncate_dim: Option<usize>,
+        overwrite: bool,
     ) -> PyResult<Vec<String>> {
         let model = self.0.get()?;
         let target = Target::named(&target.0)?;
         let prompt = text::string(prompt, || "prompt".into())?;
-        lock::without(py, || model.export(target, &folder.0, &ExportOptions { prompt: &prompt, truncate_dim }))
+        let existing = if overwrite { Existing::Replace } else { Existing::Refuse };
+        let options = ExportOptions { prompt: &prompt, truncate_dim, existing };
+        lock::without(py, || model.export(target, &folder.0, &options))
     }
 
     /// The tokenizer, of the first of several routes.

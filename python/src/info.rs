@@ -1,14 +1,10 @@
 //! Devices, settings, counters and faults; what models there are.
 
-use std::path::Path;
-
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::error::PyResult;
-use crate::lock;
-use crate::text::{Location, Name};
+use crate::text::Name;
 use grilly::Error;
 use grilly::backend::cpu;
 use grilly::backend::faults::{self, Fault};
@@ -114,13 +110,6 @@ pub(crate) fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 #[pyfunction]
 pub(crate) fn reset_stats() {
     COUNTERS.reset();
-}
-
-/// Writes files, all or none.
-#[pyfunction]
-pub(crate) fn write_files(py: Python<'_>, files: Vec<(Location, PyBackedBytes)>) -> PyResult<()> {
-    let files: Vec<(&Path, &[u8])> = files.iter().map(|(path, content)| (&*path.0, &**content)).collect();
-    lock::without(py, || grilly::export::write(&files))
 }
 
 /// Injects a fault into a device: `kind` is `"allocation"`, `"device_lost"` or `"barrier"`.

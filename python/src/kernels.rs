@@ -9,11 +9,12 @@ use crate::attributes::{json, parsed};
 use crate::error::PyResult;
 use crate::info::set_fields;
 use crate::lock;
-use crate::text::Name;
+use crate::text::{Location, Name};
 use grilly::Result;
 use grilly::dtype::DType;
 use grilly::export::{Compiled, Target};
 use grilly::kernels::{ROWS, Shader};
+use grilly::process::files::{self, Existing};
 
 /// Name, formula and options of every kernel.
 #[pyfunction]
@@ -45,15 +46,28 @@ pub(crate) fn compile_op<'py>(
         Ok((name.0.parse::<DType>().or_else(|_| dtype_of(&name.0))?, axes))
     };
     let operands = operands.into_iter().map(typed).collect::<Result<Vec<_>>>()?;
-    let compiled = lock::without(py, || grilly::export::compile_op(&op, &operands, target))?;
+    let compiled = lock::without_waiting(py, move || grilly::export::compile_op(&op, &operands, target))?;
     Ok(parts(py, compiled))
 }
 
 /// The PTX of CUDA C++.
 #[pyfunction]
 pub(crate) fn ptx<'py>(py: Python<'py>, cuda: Name) -> PyResult<Bound<'py, PyBytes>> {
-    let code = lock::without(py, || grilly::export::ptx(&cuda.0))?;
+    let code = lock::without_waiting(py, move || grilly::export::ptx(&cuda.0))?;
     Ok(PyBytes::new(py, &code))
+}
+
+/// Writes files, by their names in a folder, whole and without following links; over files of these names if `overwrite`.
+#[pyfunction]
+pub(crate) fn write_files(
+    py: Python<'_>,
+    folder: Location,
+    content: Vec<(Location, Vec<u8>)>,
+    overwrite: bool,
+) -> PyResult<()> {
+    let existing = if overwrite { Existing::Replace } else { Existing::Refuse };
+    let content: Vec<_> = content.into_iter().map(|(name, bytes)| (name.0, bytes)).collect();
+    lock::without(py, || files::write(&folder.0, &content, existing))
 }
 
 /// A kernel with its options.
@@ -92,7 +106,8 @@ impl Kernel {
     /// Its code in another language, for a number of rows.
     fn compile<'py>(&self, py: Python<'py>, target: Name, rows: usize) -> PyResult<Parts<'py>> {
         let target = Target::named(&target.0)?;
-        let compiled = lock::without(py, || self.0.compile(target, rows))?;
+        let kernel = self.0.clone();
+        let compiled = lock::without_waiting(py, move || kernel.compile(target, rows))?;
         Ok(parts(py, compiled))
     }
 

@@ -40,10 +40,10 @@ mod _core {
     #[pymodule_export]
     use crate::info::{
         built_variants, check_arguments, clear_faults, dispatch_times, dispatched, head_rows, info, inject_fault,
-        model_rows, module_rows, profile, reset_stats, settings, stats, validation_messages, write_files,
+        model_rows, module_rows, profile, reset_stats, settings, stats, validation_messages,
     };
     #[pymodule_export]
-    use crate::kernels::{Kernel, compile_op, kernel_rows, ptx};
+    use crate::kernels::{Kernel, compile_op, kernel_rows, ptx, write_files};
     #[pymodule_export]
     use crate::lock::{remember_process, shut_down};
     #[pymodule_export]

@@ -5,11 +5,17 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::Model;
-use crate::export::{CompiledPlan, Target, compile_plan, write};
+use crate::export::{CompiledPlan, Target, compile_plan};
+use crate::graph::ValueId;
 use crate::model::encoder::Input;
 use crate::model::spec::PositionRows;
-use crate::{Error, Result};
+use crate::ops::Counts;
+use crate::process::files::{self, Existing};
+use crate::process::memory::filled;
+use crate::{Error, Result, exit};
 
+/// Elements that are read between two looks for a request to stop.
+const PIECE: usize = 1 << 20;
 /// Runs the files with WebGPU.
 const RUNTIME: &str = include_str!("export/grilly.js");
 
@@ -20,11 +26,13 @@ pub struct ExportOptions<'a> {
     pub prompt: &'a str,
     /// How many columns of the vector are kept; `None` for all.
     pub truncate_dim: Option<usize>,
+    /// What becomes of files of the same names.
+    pub existing: Existing,
 }
 
 impl Model {
     /// Writes the encoder of texts without a task to a folder, which is made if it is missing, in float32 and within the limits
-    /// of every WebGPU device; returns the files' names:
+    /// of every WebGPU device; each file is whole or absent. Returns the files' names:
     ///
     /// - `plan.json`: buffers and dispatches as in [`Compiled::interface`](crate::export::Compiled), but with sizes that follow
     ///   from a batch's tokens (`T`) and texts (`B`): a buffer has `rows` and `row_bytes`; `grid` has
@@ -37,10 +45,11 @@ impl Model {
     /// - `grilly.js`: a module that runs them.
     ///
     /// # Errors
-    /// `InvalidArgument` for another target than WGSL and for a file that cannot be written; `Unsupported` naming what stops the
-    /// model: a tensor over the limits, texts that must have one length, a template that depends on the text.
+    /// `InvalidArgument` for another target than WGSL and for a file that is there already or cannot be written; `Unsupported`
+    /// naming what stops the model: a tensor over the limits, texts that must have one length, a template that depends on the
+    /// text; `OutOfMemory`.
     pub fn export(&self, target: Target, folder: &Path, options: &ExportOptions<'_>) -> Result<Vec<String>> {
-        let ExportOptions { prompt, truncate_dim } = *options;
+        let ExportOptions { prompt, truncate_dim, existing } = *options;
         self.check_process()?;
         if target != Target::Wgsl {
             let problem = "models are written in \"wgsl\" alone, kernels by `kernel.compile` in the others, too";
@@ -73,15 +82,20 @@ impl Model {
         described["inputs"] = stage.inputs.iter().map(|input| content(*input)).collect();
         described["outputs"] = outputs.collect();
         described["texts"] = texts;
-        let mut constants = Vec::new();
-        for id in weights {
-            let value = plan.graph.value(id);
+        let value = |id: &ValueId| plan.graph.value(*id);
+        let sizes = weights.iter().map(|id| value(id).bytes(Counts::default()).next_multiple_of(4));
+        let mut constants = filled(sizes.sum(), 0u8, "weights.bin")?;
+        let mut rest = &mut constants[..];
+        for value in weights.iter().map(value) {
+            let mut own = rest.split_off_mut(..value.bytes(Counts::default()).next_multiple_of(4)).unwrap_or_default();
             for part in value.tensors(&*route.source.weights)? {
-                let start = constants.len();
-                constants.resize(start + value.dtype.bytes(part.elements()), 0);
-                part.read(0, value.dtype, &mut constants[start..])?;
+                let bytes = value.dtype.bytes(part.elements());
+                let memory = own.split_off_mut(..bytes).unwrap_or_default();
+                for (number, piece) in memory.chunks_mut(value.dtype.bytes(PIECE)).enumerate() {
+                    exit::check()?;
+                    part.read(number * PIECE, value.dtype, piece)?;
+                }
             }
-            constants.resize(constants.len().next_multiple_of(4), 0);
         }
         let described = format!("{described}\n");
         let mut files = vec![
@@ -91,8 +105,7 @@ impl Model {
             ("grilly.js".to_owned(), RUNTIME.as_bytes()),
         ];
         files.extend(compiled.code.iter().map(|code| (file(&code.name), &code.bytes[..])));
-        let paths: Vec<_> = files.iter().map(|(name, _)| folder.join(name)).collect();
-        write(&paths.iter().zip(&files).map(|(path, (_, bytes))| (&**path, *bytes)).collect::<Vec<_>>())?;
+        files::write(folder, &files, existing)?;
         Ok(files.into_iter().map(|(name, _)| name).collect())
     }
 }

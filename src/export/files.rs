@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::Result;
 use crate::backend::vulkan::generated;
 use crate::kernels::describe::{shader, value};
-use crate::process::files;
-use crate::{Error, Result};
+use crate::process::files::{self, Existing};
 
 /// Writes the variants of all kernels to a folder, which is made if it is missing, and returns their number. Each is
 ///
@@ -54,25 +54,13 @@ pub fn shaders(folder: &Path) -> Result<usize> {
             });
             let interface = format!("{interface:#}\n");
             let files = [("glsl", shader.source.as_bytes()), ("spv", bytemuck::cast_slice(&variant.spirv))];
-            let contents = files.into_iter().chain([("json", interface.as_bytes())]);
-            let contents: Vec<_> =
-                contents.map(|(end, content)| (folder.join(format!("{}.{end}", variant.name)), content)).collect();
-            write(&contents.iter().map(|(path, content)| (&**path, *content)).collect::<Vec<_>>())?;
+            let files = files.into_iter().chain([("json", interface.as_bytes())]);
+            let files: Vec<_> = files.map(|(end, content)| (format!("{}.{end}", variant.name), content)).collect();
+            files::write(folder, &files, Existing::Replace)?;
             count += 1;
         }
     }
     Ok(count)
-}
-
-/// Writes files, and their folders if they are missing: all of them, or, if one cannot be written, none.
-///
-/// # Errors
-/// `InvalidArgument` naming the file.
-pub fn write(contents: &[(&Path, &[u8])]) -> Result<()> {
-    files::replace(contents).map_err(|(file, cause)| {
-        let file = file.display();
-        Error::InvalidArgument(format!("{file}: cannot be written: {cause}; name a folder that can be written"))
-    })
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ mod views;
 #[cfg(feature = "export")]
 mod wgsl;
 
-pub use files::{shaders, write};
+pub use files::shaders;
 #[cfg(feature = "export")]
 pub use nvrtc::ptx;
 pub(crate) use plan::{CompiledPlan, compile_plan};

@@ -91,6 +91,9 @@ impl Drop for FolderLock {
 
 /// The file to lock: made if it is missing, and a file of another user, or a folder of that name, as it is.
 fn open(path: &Path) -> io::Result<File> {
+    if fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink()) {
+        return Err(io::Error::other(format!("{NAME} is a link, which is not followed; remove it")));
+    }
     let made = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     made.or_else(|cause| match cause.kind() {
         ErrorKind::PermissionDenied | ErrorKind::IsADirectory => File::open(path).map_err(|_| cause),

@@ -1,6 +1,7 @@
 """Exported models: their plan on wgpu-native beside `encode`, what the files say, what is refused."""
 
 import json
+import shutil
 from pathlib import Path
 
 import launch_webgpu
@@ -9,6 +10,7 @@ import pytest
 from conftest import LONG, need_vulkan
 from models import families
 
+import grilly
 from grilly import SentenceTransformer, ShaderCompiler, ShaderCompilerConfig, errors
 from grilly.backend import shader_registry
 
@@ -168,7 +170,9 @@ def test_other_targets_are_refused(tiny_model, tmp_path, target, words):
 
 def test_a_folder_that_cannot_be_written_is_named(tiny_model):
     with SentenceTransformer(tiny_model, device="cpu") as model:
-        with pytest.raises(errors.InvalidArgumentError, match="/proc/none/.*cannot be written.*name a folder"):
+        with pytest.raises(
+            errors.InvalidArgumentError, match="/proc/none/.*cannot be written.*name a file in a folder"
+        ):
             model.export("wgsl", "/proc/none/site")
 
 
@@ -188,3 +192,59 @@ def test_a_model_by_length_is_refused(tmp_path):
             assert not (tmp_path / "files").exists()
     finally:
         shader_registry.unregister("attention-output", "bert")
+
+
+def test_files_are_replaced_only_where_that_is_asked_for_and_links_never_followed(tiny_model, tmp_path):
+    folder, other = tmp_path / "site", tmp_path / "other"
+    other.mkdir()
+    with SentenceTransformer(tiny_model, device="cpu") as model:
+        files = model.export("wgsl", folder)
+        before = {path: path.read_bytes() for path in files}
+        (folder / "plan.json").write_text("mine")
+        with pytest.raises(errors.InvalidArgumentError, match=r"plan.json: is there already.*overwrite=True"):
+            model.export("wgsl", folder)
+        assert (folder / "plan.json").read_text() == "mine"
+        (other / "plan.json").write_text("another's")
+        (folder / "plan.json").unlink()
+        (folder / "plan.json").symlink_to(other / "plan.json")
+        model.export("wgsl", folder, overwrite=True)
+        assert {path: path.read_bytes() for path in files} == before and not (folder / "plan.json").is_symlink()
+        assert (other / "plan.json").read_text() == "another's"
+        with pytest.raises(errors.InvalidTypeError, match="overwrite"):
+            model.export("wgsl", folder, overwrite=1)
+        new = tmp_path / "new"
+        new.mkdir()
+        (new / "shaders").symlink_to(other)
+        with pytest.raises(errors.InvalidArgumentError, match="new/shaders: is a link"):
+            model.export("wgsl", new, overwrite=True)
+        (new / "shaders").unlink()
+        (new / "weights.bin").symlink_to(other / "nothing")
+        with pytest.raises(errors.InvalidArgumentError, match="weights.bin: is there already"):
+            model.export("wgsl", new)
+        assert [path.name for path in new.iterdir()] == ["weights.bin"] and len(list(other.iterdir())) == 1
+
+
+def test_a_compiled_kernel_is_written_whole_and_not_through_links(tmp_path):
+    compiled = grilly.kernels.get("bias_gelu").compile("spirv")
+    (tmp_path / "gelu.spv").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(errors.InvalidArgumentError, match="gelu.spv: is there already"):
+        compiled.write(tmp_path / "gelu.spv")
+    assert not (tmp_path / "gelu.json").exists() and not (tmp_path / "elsewhere").exists()
+    compiled.write(tmp_path / "gelu.spv", overwrite=True)
+    assert (tmp_path / "gelu.spv").read_bytes() == compiled.code["bias-gelu"] and not (tmp_path / "elsewhere").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gelu.json", "gelu.spv"]
+
+
+def test_save_pretrained_follows_no_links(tiny_model, tmp_path):
+    folder, other = tmp_path / "saved", tmp_path / "other"
+    other.mkdir(), folder.mkdir()
+    (other / "config.json").write_text("mine")
+    (folder / "config.json").symlink_to(other / "config.json")
+    with SentenceTransformer(tiny_model, device="cpu") as model:
+        model.save_pretrained(folder)
+        assert (other / "config.json").read_text() == "mine" and not (folder / "config.json").is_symlink()
+        shutil.rmtree(folder / "1_Pooling")
+        (folder / "1_Pooling").symlink_to(other)
+        with pytest.raises(errors.InvalidArgumentError, match="1_Pooling is a link"):
+            model.save_pretrained(folder)
+        assert (other / "config.json").read_text() == "mine" and not list(folder.glob(".saving-*"))

@@ -44,7 +44,7 @@ class Compiled:
     interface: dict[str, Any]
 
     def write(self, path: str | Path, overwrite: bool = False) -> list[Path]:
-        """Writes the code, and the interface beside it.
+        """Writes the code, and the interface beside it, each whole; a link of such a name is replaced itself.
 
         Args:
             path: The file of the code; several shaders are written to NAME.SHADER.ENDING. The interface, in which each
@@ -74,12 +74,7 @@ class Compiled:
         beside = path.with_suffix(".json")
         text = json.dumps(self.interface | {"dispatches": rows}, indent=2) + "\n"
         files = [(paths[name], code) for name, code in self.code.items()] + [(beside, text.encode())]
-        there = [file for file, _ in files if file.exists()]
-        if there and not overwrite:
-            raise InvalidArgumentError(
-                f"{there[0]}: is there already; name another file, or replace it by overwrite=True (--overwrite)"
-            )
-        _core.write_files(files)
+        _core.write_files(path.parent, [(file.name, content) for file, content in files], overwrite)
         return [file for file, _ in files]
 
 

@@ -101,7 +101,7 @@ models of mt5 and t5 have one
 class Exporting(Calls, Settings):
     """A model that can be exported."""
 
-    def export(self, target: str, folder: str | os.PathLike[str]) -> list[Path]:
+    def export(self, target: str, folder: str | os.PathLike[str], overwrite: bool = False) -> list[Path]:
         """Writes the encoder's recorded steps as files that run in a browser, on its GPU.
 
         The files are `plan.json` (dispatches with their parameters; buffers, shared by values whose lifetimes do not
@@ -114,12 +114,15 @@ class Exporting(Calls, Settings):
         Args:
             target: `"wgsl"`.
             folder: The folder; created if missing.
+            overwrite: Whether files of these names may be replaced; default False. Each is replaced when all are
+                complete; a link of such a name is replaced itself.
 
         Returns:
             The files.
 
         Raises:
-            InvalidArgumentError: Another target, or a file that cannot be written.
+            InvalidArgumentError: Another target, or a file that is there already or cannot be written.
+            DeviceMemoryError: The weights do not fit into memory.
             UnsupportedError: A model with shaders of yours that make plans for each length of text, a tensor over
                 WebGPU's limits, or a tokenizer whose template depends on the text; the message names it.
 
@@ -132,7 +135,8 @@ class Exporting(Calls, Settings):
         """
         need_type(target, str, "target", "str")
         place = path_text(folder, "folder")
-        files = self._core.export(target, place, self._prompt(None, None), self.truncate_dim)
+        need_type(overwrite, bool, "overwrite", "bool")
+        files = self._core.export(target, place, self._prompt(None, None), self.truncate_dim, overwrite)
         return [Path(place) / name for name in files]
 
 

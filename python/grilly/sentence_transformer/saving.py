@@ -21,6 +21,8 @@ __all__ = ["Saving"]
 
 Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
 
+# Bytes that are copied at a time.
+PIECE = 8 << 20
 # Files of a model, its tokenizer and its weights. Weights in torch's format are copied where there are no safetensors,
 # in other formats not at all.
 COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
@@ -40,9 +42,23 @@ def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:
         path = os.path.join(folder, file.name)
         standing = target / path
         if not (is_weights(file.name) and standing.exists() and os.path.samefile(file, standing)):
-            shutil.copyfile(file, place / path)
+            duplicate(file, place / path)
         made.append(path)
     return made
+
+
+def duplicate(file: Path, made: Path) -> None:
+    """Copies the content of a file in pieces, between which a signal handler runs."""
+    with file.open("rb") as source, made.open("xb") as target:
+        shutil.copyfileobj(source, target, PIECE)
+
+
+def refuse_links(target: Path, folders: list[str]) -> None:
+    """Refuses folders of the model that are links in `target`, through which files elsewhere would be replaced."""
+    for folder in folders:
+        for place in (Path(folder), *Path(folder).parents):
+            if place != Path() and (target / place).is_symlink():
+                raise InvalidArgumentError(f"{target / place} is a link, which is not followed; remove it")
 
 
 def is_weights(name: str) -> bool:
@@ -120,8 +136,8 @@ class Saving(ModuleSequence):
         written with their current values. The weights are copied unchanged: after `half()` or `quant.convert`, float32
         files are rounded again at each load; of a converted model, and of one in int8, config.json says so.
 
-        Each file is replaced only when the new one is complete, so that a model may be saved over its own folder; other
-        files in `path` are not touched.
+        Each file is replaced only when the new one is complete, so that a model may be saved over its own folder; a
+        link of its name is replaced itself. Other files in `path` are not touched.
 
         Args:
             path: A folder; created if missing.
@@ -131,7 +147,7 @@ class Saving(ModuleSequence):
             safe_serialization: Accepted likewise; weights stay in the format that they have.
 
         Raises:
-            InvalidArgumentError: `path` is a file.
+            InvalidArgumentError: `path` is a file, or a folder in it that belongs to the model is a link.
             OSError: A file cannot be read or written.
 
         Source: `sentence_transformers.SentenceTransformer.save_pretrained`, version 6.2.
@@ -163,6 +179,7 @@ class Saving(ModuleSequence):
         modules = list(listed(self._folder, rows))
         folders = list(dict.fromkeys(["", *(path for path, _ in modules)]))
         folders += [os.path.join(path, TEMPLATES) for path in folders if (self._folder / path / TEMPLATES).is_dir()]
+        refuse_links(target, folders)
         made = [file for folder in folders for file in copy(self._folder, folder, place, target)]
         changed: dict[str, Any] = {"modules.json": rows}
         changed["config_sentence_transformers.json"] = self._model_settings()

@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::process::files;
-use crate::settings;
+use crate::process::files::{self, Existing};
+use crate::{Result, settings};
 
 const MAGIC: &[u8; 8] = b"grilly-1";
 
@@ -37,9 +37,10 @@ pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
 }
 
 /// Replaces a file whole, so that a reader finds the old one or the new one, never a partial one.
-pub(crate) fn write(file: &Path, data: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write(file: &Path, data: &[u8]) -> Result<()> {
     let bytes = [MAGIC.as_slice(), &checksum(data).to_le_bytes(), data].concat();
-    files::replace(&[(file, &bytes)]).map_err(|(_, cause)| cause)
+    let (folder, name) = (file.parent().unwrap_or(Path::new("")), file.file_name().unwrap_or_default());
+    files::write(folder, &[(name, bytes)], Existing::Replace)
 }
 
 /// FNV-1a of 64 bits.
