@@ -178,7 +178,8 @@ def community_detection(
         steps = tqdm(steps, desc="Groups")
     for start in steps:
         scores = products(rows[start : start + size], rows)
-        enough = np.partition(scores, len(rows) - least, axis=1)[:, len(rows) - least] >= bound
+        # Row by row, so that a signal is handled in between.
+        enough = np.array([np.partition(line, len(rows) - least)[len(rows) - least] for line in scores]) >= bound
         for place in np.flatnonzero(enough):
             line = scores[place : place + 1]
             values, others = largest(line, width)

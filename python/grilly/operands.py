@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from grilly.errors import IndexOutOfRangeError, InvalidArgumentError, InvalidTypeError
 from grilly.inputs import as_int
+from grilly.resources import need
 
 Host = npt.NDArray[Any]
 INT32 = np.iinfo(np.int32)
@@ -49,6 +50,8 @@ def as_floats(value: Any, name: str) -> Host:
     if array.dtype.kind not in "fbiu":
         raise InvalidTypeError(f"{name} is of type {array.dtype}, expected numbers")
     dtype = np.float16 if array.dtype.kind == "f" and array.dtype.itemsize == 2 else np.float32
+    if array.dtype != dtype or not array.flags.c_contiguous:
+        need(array.shape, dtype, name)
     with np.errstate(over="ignore"):
         return np.require(np.asarray(array, dtype=dtype), requirements=["C", "A"])
 
@@ -60,6 +63,8 @@ def as_ids(value: Any, name: str) -> Host:
         array = array.astype(np.int32)
     if array.dtype.kind not in "iu":
         raise InvalidTypeError(f"{name} is of type {array.dtype}, expected integers")
+    if array.dtype != np.int32 or not array.flags.c_contiguous:
+        need(array.shape, np.int32, name)
     if array.size and array.dtype != np.int32:
         least, most = int(array.min()), int(array.max())
         if least < INT32.min or most > INT32.max:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_int, positive
+from grilly.resources import row_products
 from grilly.similarity import cos_sim, floats, unit
 from grilly.sparse import SparseRows, is_sparse
 from grilly.tensors import as_array, holds_tensors, need_columns
@@ -135,7 +136,7 @@ def chunks(rows: Any, size: int) -> Iterator[tuple[int, Any]]:
 def products(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """`a @ b.T` for rows of equal width."""
     need_columns(a, b)
-    return np.asarray(a @ b.T)
+    return row_products(a, b)
 
 
 def matrix(scores: Any) -> npt.NDArray[Any]:

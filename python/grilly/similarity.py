@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
+from grilly.resources import need, row_products
 from grilly.sparse import SparseRows
 from grilly.sparse_blocks import by_products, in_blocks, row_with_row
 from grilly.tensors import need_columns, takes_tensors
@@ -47,7 +48,7 @@ def cos_sim(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
         [[1.0, 0.0, -1.0]]
     """
     a, b = matrices(a, b)
-    return np.asarray(unit(a) @ unit(b).T)
+    return row_products(unit(a), unit(b))
 
 
 @by_products(lambda rows: factor(rows))
@@ -60,8 +61,7 @@ def dot_score(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
         >>> dot_score([[1.0, 2.0]], [[3.0, 4.0], [0.0, 1.0]]).tolist()
         [[11.0, 2.0]]
     """
-    a, b = matrices(a, b)
-    return np.asarray(a @ b.T)
+    return row_products(*matrices(a, b))
 
 
 @in_blocks
@@ -194,12 +194,14 @@ def pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:
 
 def unit(rows: Array) -> Array:
     """Rows divided by `max(norm, 1e-12)`."""
+    need(rows.shape, rows.dtype, "embeddings of length 1")
     norms = np.sqrt(np.square(rows).sum(axis=-1, keepdims=True))
     return np.asarray(rows / np.maximum(norms, 1e-12), dtype=rows.dtype)
 
 
 def distances(a: Array, b: Array, measure: Callable[[Array], Array]) -> Array:
     """Minus `measure` of every difference, in blocks of rows of `a`."""
+    need((len(a), len(b)), np.result_type(a, b), f"similarities of {len(a)} and {len(b)} rows")
     result = np.empty((len(a), len(b)), dtype=np.result_type(a, b))
     rows = max(1, BLOCK // max(1, b.size))
     for start in range(0, len(a), rows):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_int
+from grilly.resources import need
 from grilly.sparse_products import Products
 from grilly.sparse_tensors import Numbers
 from grilly.tensors import as_array, to_tensor
@@ -92,6 +93,7 @@ class SparseRows(Products):
             >>> SparseRows.of(np.float32([[0, 5]])).toarray().tolist()
             [[0.0, 5.0]]
         """
+        need(self.shape, self.values.dtype, "sparse rows with their zeros")
         dense = np.zeros((len(self.starts) - 1, self.shape[-1]), self.values.dtype)
         dense[self.row_numbers(), self.columns] = self.values
         return dense.reshape(self.shape)

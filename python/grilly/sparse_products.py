@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_int
+from grilly.resources import need
 from grilly.sparse_tensors import TensorNames
 from grilly.tensors import as_array, holds_tensors
 
@@ -128,6 +129,7 @@ def row_products(a: Any, b: Any) -> npt.NDArray[np.floating[Any]]:
     if not isinstance(b, Products) or (isinstance(a, Products) and a.nnz * len(b._rows) < b.nnz * len(a._rows)):
         return np.transpose(row_products(b, a))
     dtype = np.promote_types(np.promote_types(a.dtype, b.dtype), np.float32)
+    need((len(a), len(b._rows)), dtype, f"products of {len(a)} and {len(b._rows)} rows")
     result = np.zeros((len(a), len(b._rows)), dtype)
     filled = np.flatnonzero(np.diff(b.starts))  # `reduceat` has no sum of nothing
     starts, ends = b.starts[filled], b.starts[filled + 1]

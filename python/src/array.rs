@@ -15,6 +15,7 @@ use crate::owned::Owned;
 use crate::text::Name;
 use grilly::dtype::DType;
 use grilly::ops::Op;
+use grilly::process::memory;
 use grilly::{Error, array};
 
 /// The engine of a device string.
@@ -189,7 +190,9 @@ fn bytes_of<T: Element + bytemuck::Pod>(array: &Bound<'_, PyUntypedArray>) -> Py
     let Ok(typed) = array.cast::<PyArrayDyn<T>>() else { return Ok(None) };
     let borrowed = typed.readonly();
     match borrowed.as_slice() {
-        Ok(elements) if array.is_c_contiguous() => Ok(Some(bytemuck::cast_slice(elements).to_vec())),
+        Ok(elements) if array.is_c_contiguous() => {
+            Ok(Some(memory::copied(bytemuck::cast_slice(elements), "a copy of an array")?))
+        }
         _ => Err(Error::InvalidArgument("upload: the array is not contiguous".into()).into()),
     }
 }
@@ -279,7 +282,7 @@ fn host<'py, T: Element + bytemuck::Pod>(
     shape: &[usize],
     bytes: &[u8],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut elements = vec![T::zeroed(); bytes.len() / size_of::<T>()];
+    let mut elements = memory::filled(bytes.len() / size_of::<T>(), T::zeroed(), "an array of NumPy")?;
     bytemuck::cast_slice_mut::<T, u8>(&mut elements).copy_from_slice(bytes);
     let shape = PyTuple::new(py, shape)?;
     Ok(elements.into_pyarray(py).call_method1(intern!(py, "reshape"), (shape,))?)

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::error::PyResult;
+use crate::lock;
 use crate::text::Name;
 use grilly::Error;
 use grilly::backend::cpu;
@@ -17,6 +18,7 @@ use grilly::model::arguments::Arguments;
 use grilly::model::heads::known_modules;
 use grilly::model::registry::{ARCHITECTURES, HEADS};
 use grilly::model::shaders;
+use grilly::process::memory;
 use grilly::settings::Settings;
 use grilly::stats::COUNTERS;
 
@@ -28,6 +30,12 @@ macro_rules! set_fields {
     ($dict:ident, $of:expr; $($field:ident),+) => { $($dict.set_item(stringify!($field), &$of.$field)?;)+ };
 }
 pub(crate) use set_fields;
+
+/// Refuses so many bytes, for a purpose, if the machine, the limits of the process or its control groups do not leave them.
+#[pyfunction]
+pub(crate) fn need_memory(py: Python<'_>, bytes: u128, purpose: Name) -> PyResult<()> {
+    lock::without(py, || memory::need(bytes, &purpose.0))
+}
 
 /// The version; every Vulkan device, usable or not, one dict per device, and the one selected by `device="vulkan"`; the
 /// number of threads this process may use and the widest instruction set in use; the settings.

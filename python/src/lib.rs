@@ -40,7 +40,7 @@ mod _core {
     #[pymodule_export]
     use crate::info::{
         built_variants, check_arguments, clear_faults, dispatch_times, dispatched, head_rows, info, inject_fault,
-        model_rows, module_rows, profile, reset_stats, settings, stats, validation_messages,
+        model_rows, module_rows, need_memory, profile, reset_stats, settings, stats, validation_messages,
     };
     #[pymodule_export]
     use crate::kernels::{Kernel, compile_op, kernel_rows, ptx, write_files};

@@ -46,8 +46,8 @@ impl Graph {
     }
 
     /// Adds a float32 constant.
-    fn filled(&self, number: f32, axes: Vec<Name>) -> PyResult<usize> {
-        Ok(self.graph().filled(number, shape_of(&axes)?).0)
+    fn filled(&self, py: Python<'_>, number: f32, axes: Vec<Name>) -> PyResult<usize> {
+        Ok(self.graph(py).filled(number, shape_of(&axes)?).0)
     }
 
     /// Adds an op and returns its results.

@@ -13,6 +13,7 @@ use crate::backend::{Backend, BackendKind, BatchLimits, Executable, Feed, Pendin
 use crate::dtype::DType;
 use crate::graph::{Plan, Value, ValueId};
 use crate::ops::{Counts, Dim};
+use crate::process::memory::filled;
 use crate::stats::COUNTERS;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
@@ -118,7 +119,7 @@ impl ByLength {
 /// Uploads a weight as float32: its tensors, one after the other.
 fn upload(engine: &Arc<Engine>, value: &Value, weights: &dyn WeightSource) -> Result<Array> {
     let shape = value.shape.sizes(Counts::default());
-    let mut floats = vec![0.0f32; shape.iter().product()];
+    let mut floats = filled(shape.iter().product(), 0.0f32, &value.name)?;
     let mut rest = &mut floats[..];
     for view in value.tensors(weights)? {
         let (own, others) = rest.split_at_mut(view.elements());

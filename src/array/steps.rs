@@ -8,6 +8,7 @@ use crate::backend::Memory;
 use crate::dtype::DType;
 use crate::ops::definition::{Origin, Step, Term};
 use crate::ops::{Counts, Op, Shape, vjp};
+use crate::process::memory;
 use crate::{Error, Result};
 
 /// Maximum number of constant arrays that an engine caches.
@@ -109,7 +110,7 @@ impl Engine {
         if let Some(memory) = known {
             return Ok(Array::computed(self, memory, axes.to_vec(), DType::F32));
         }
-        let numbers = vec![number; axes.iter().product()];
+        let numbers = memory::filled(axes.iter().product(), number, "a constant")?;
         let made = self.upload(DType::F32, axes, bytemuck::cast_slice(&numbers))?;
         let mut filled = lock();
         if filled.len() >= MOST_FILLED {

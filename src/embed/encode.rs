@@ -8,6 +8,7 @@ use super::parts::Parts;
 use super::session::{Session, Work};
 use super::{EncodeOptions, Encoded, Model};
 use crate::model::encoder::outputs;
+use crate::process::memory::filled;
 use crate::text::chat::Chat;
 use crate::text::tokenizer::{Tokenizer, Tokens};
 use crate::{Error, Result};
@@ -64,6 +65,12 @@ pub(super) struct Call<'a> {
     pub chat: Option<&'a Chat>,
 }
 
+/// Rows of zeros for results.
+fn zeros(rows: usize, columns: usize) -> Result<Array2<f32>> {
+    let numbers = filled(rows.saturating_mul(columns), 0.0, "embeddings")?;
+    Array2::from_shape_vec((rows, columns), numbers).map_err(|e| Error::InvalidArgument(e.to_string()))
+}
+
 impl Model {
     /// Computes the embeddings of `texts`. `progress` is called with the number of texts done so far, after each batch
     /// and each part of the tokenizing; an error that it returns stops the run.
@@ -109,7 +116,7 @@ impl Model {
         let route = if bytes.is_empty() { self.usual() } else { self.route(task)? };
         let stage = if bytes.is_empty() { route.stage(None)? } else { route.stage(task)? };
         let encoded = Encoded {
-            texts: Array2::zeros((bytes.len(), stage.dimension())),
+            texts: zeros(bytes.len(), stage.dimension())?,
             tokens: if options.tokens { vec![Array2::default((0, 0)); bytes.len()] } else { Vec::new() },
             ids: Vec::new(),
         };

@@ -227,7 +227,7 @@ impl Builder<'_> {
         let spec = self.spec;
         let alibi = || by_slope(&spec.slopes, spec.positions.longest_text());
         let biases = spec.relative_biases.as_ref().map(|biases| (biases.part(spec.heads), biases.distances()));
-        let biases = biases.or_else(|| (!spec.slopes.is_empty()).then(alibi));
+        let biases = biases.map_or_else(|| (!spec.slopes.is_empty()).then(alibi).transpose(), |own| Ok(Some(own)))?;
         let biases =
             biases.map(|(part, distances)| self.graph.weight(vec![part], Shape::fixed(&[spec.heads, distances])));
         let distances = match &spec.distances {
@@ -242,7 +242,7 @@ impl Builder<'_> {
         for (kind, positions) in spec.rotary.iter().enumerate() {
             let (places, rows) = positions.rows(spec.positions.longest_text());
             let at = self.input(Input::Positions(places));
-            let tables = positions.tables(&format!("rotary {kind}"), spec.positions.longest_text());
+            let tables = positions.tables(&format!("rotary {kind}"), spec.positions.longest_text())?;
             let shape = Shape::fixed(&[rows, positions.frequencies.len()]);
             let tables = tables.map(|part| {
                 let name = part.name.clone();

@@ -9,10 +9,13 @@ use serde_json::{Map, Value};
 
 use super::fields::{Fields, shown};
 use crate::error::brief;
+use crate::process::memory::need_many;
 use crate::{Error, Result};
 
 /// Maximum size of a configuration file in bytes; the index of a large sharded checkpoint has a few megabytes.
 const LONGEST_FILE: u64 = 100_000_000;
+/// Bytes of memory that a byte of JSON may take: a list of numbers of one digit has the most.
+const PARSED: u128 = 32;
 /// File names under which versions of sentence-transformers save the settings.
 pub const SETTINGS_FILES: [&str; 7] = [
     "sentence_bert_config.json",
@@ -63,6 +66,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     if about.len() > LONGEST_FILE {
         return Err(Error::format(path, format!("has {} bytes, at most {LONGEST_FILE} are read", about.len())));
     }
+    need_many(PARSED * u128::from(about.len()), &format!("the values of {}", path.display()))?;
     fs::read(path).map_err(unreadable)
 }
 

@@ -1,6 +1,7 @@
 //! Attention biases by the distance of two tokens: stored per bucket, read per distance.
 
 use super::parts::Table;
+use crate::Result;
 use crate::tensor::{Part, Recipe};
 
 /// Biases of scores by distance, `[buckets, heads]`, as in T5 (Raffel et al. 2020).
@@ -70,11 +71,14 @@ pub fn slopes(heads: usize) -> Vec<f32> {
 }
 
 /// The biases of ALiBi for all distances in texts of so many tokens: `[heads, 2 longest - 1]`, as attention reads them.
-pub fn by_slope(slopes: &[f32], longest: usize) -> (Part, usize) {
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn by_slope(slopes: &[f32], longest: usize) -> Result<(Part, usize)> {
     let reach = longest as i64 - 1;
     let values = slopes.iter().flat_map(|slope| (-reach..=reach).map(move |at| -slope * at.unsigned_abs() as f32));
     let columns = 2 * longest - 1;
-    (Part::computed("ALiBi", &[slopes.len(), columns], values), columns)
+    Ok((Part::table("ALiBi", &[slopes.len(), columns], values)?, columns))
 }
 
 #[cfg(test)]
@@ -117,7 +121,7 @@ mod tests {
         let root = 0.5f32.sqrt();
         assert_eq!(slopes(12)[7..], [1.0 / 256.0, root, root / 2.0, root / 4.0, root / 8.0]);
         assert_eq!((slopes(1), slopes(3)), (vec![1.0 / 256.0], vec![0.0625, 1.0 / 256.0, 0.25]));
-        let (part, columns) = by_slope(&[0.5], 3);
+        let (part, columns) = by_slope(&[0.5], 3).unwrap();
         let bytes = part.computed.as_deref().unwrap();
         let values = bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap()));
         assert_eq!((values.collect::<Vec<_>>(), columns), (vec![-1.0, -0.5, 0.0, -0.5, -1.0], 5));

@@ -1,6 +1,7 @@
 //! Rotary positions (Su et al. 2021): the tables of cosines and sines that a model's layers read.
 
 use super::parts::PositionRows;
+use crate::Result;
 use crate::tensor::Part;
 
 /// One kind of rotary positions: pairs of columns turn by `position * frequency`.
@@ -38,9 +39,12 @@ impl Rotary {
 
     /// Cosines and sines `[rows, columns / 2]` of positions `0 .. longest`, after those of the shorter texts if these have
     /// other frequencies; `name` is that of the kind of positions.
-    pub fn tables(&self, name: &str, longest: usize) -> [Part; 2] {
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn tables(&self, name: &str, longest: usize) -> Result<[Part; 2]> {
         let (places, rows) = self.rows(longest);
-        [("cosines", f64::cos as fn(f64) -> f64), ("sines", f64::sin)].map(|(what, function)| {
+        let table = |what: &str, function: fn(f64) -> f64| {
             // The product is rounded to float32, as in the reference.
             let angles = (0..rows).flat_map(|row| {
                 let (position, frequencies) = match (places, &self.long) {
@@ -50,8 +54,9 @@ impl Rotary {
                 frequencies.iter().map(move |f| f64::from(position as f32 * f))
             });
             let values = angles.map(|angle| function(angle) as f32 * self.scale);
-            Part::computed(format!("{name} {what}"), &[rows, self.frequencies.len()], values)
-        })
+            Part::table(format!("{name} {what}"), &[rows, self.frequencies.len()], values)
+        };
+        Ok([table("cosines", f64::cos)?, table("sines", f64::sin)?])
     }
 }
 
@@ -68,7 +73,7 @@ mod tests {
     fn tables_hold_the_angles_of_each_position() {
         let rotary = Rotary::new(10_000.0, 4);
         assert_eq!(rotary.frequencies, [1.0, 0.01]);
-        let [cosines, sines] = rotary.tables("rotary", 3);
+        let [cosines, sines] = rotary.tables("rotary", 3).unwrap();
         assert_eq!(cosines.shape, Some(vec![3, 2]));
         assert_eq!(read(&cosines)[2..4], [1f32.cos(), 0.01f32.cos()]);
         assert_eq!(read(&sines), [0.0, 0.0, 1f32.sin(), 0.01f32.sin(), 2f32.sin(), 0.02f32.sin()]);
@@ -77,10 +82,10 @@ mod tests {
     #[test]
     fn long_texts_have_rows_of_their_own() {
         let rotary = Rotary { frequencies: vec![1.0], scale: 2.0, long: Some((2, vec![0.5])) };
-        let [_, sines] = rotary.tables("rotary", 3);
+        let [_, sines] = rotary.tables("rotary", 3).unwrap();
         let double = |angle: f32| 2.0 * angle.sin();
         assert_eq!(read(&sines), [0.0, double(1.0), 0.0, double(0.5), double(1.0)]);
-        let [_, sines] = rotary.tables("rotary", 2);
+        let [_, sines] = rotary.tables("rotary", 2).unwrap();
         assert_eq!((read(&sines), rotary.rows(2)), (vec![0.0, double(1.0)], (PositionRows::Counted, 2)));
     }
 }

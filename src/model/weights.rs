@@ -12,12 +12,14 @@ mod unexpected;
 use std::collections::btree_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
 
 use super::spec::NameRules;
 use crate::dtype::DType;
+use crate::process::memory::{need_many, refused};
 use crate::tensor::{Origin, TensorView, WeightSource};
 use crate::{Error, Result};
 pub use content::Content;
@@ -117,6 +119,7 @@ impl Weights {
         let path = &part.path;
         let fault = |problem: String| Error::format(path, problem);
         let map = map_file(path)?;
+        need_many(header::parsed(path, &map), &format!("the header of {}", path.display()))?;
         let stored = (part.read)(&map).map_err(|problem| fault(with_remedy(problem)))?;
         let names: HashSet<&str> = stored.iter().map(|tensor| tensor.name.as_str()).collect();
         let absent: Vec<&str> = part.promised.iter().map(String::as_str).filter(|name| !names.contains(name)).collect();
@@ -281,5 +284,8 @@ fn map_file(path: &Path) -> Result<Mmap> {
     // whoever installs models (package managers and the hub's cache replace files instead of writing into them). Reads
     // of changed bytes return other numbers; reads past a new, smaller end are terminated by the operating system with
     // a signal.
-    unsafe { Mmap::map(&file) }.map_err(|e| fault(format!("cannot be mapped into memory: {e}")))
+    unsafe { Mmap::map(&file) }.map_err(|e| match e.kind() {
+        ErrorKind::OutOfMemory => refused(about.len().into(), &format!("a map of {}", path.display())),
+        _ => fault(format!("cannot be mapped into memory: {e}")),
+    })
 }

@@ -27,24 +27,69 @@ const V1: Names = Names {
 /// `OutOfMemory` with what is available and the purpose.
 pub fn need(bytes: u128, purpose: &str) -> Result<()> {
     match available() {
-        Some((available, by)) if bytes > u128::from(available) => Err(Error::OutOfMemory {
-            device: "cpu".into(),
-            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
-            purpose: format!("{purpose}: {available} bytes are available ({by})"),
-        }),
+        Some((available, by)) if bytes > u128::from(available) => Err(refusal(bytes, purpose, available, by)),
         _ => Ok(()),
     }
 }
 
-/// An empty list with room for `count` elements.
+/// As [`need`], but fewer bytes than [`MANY`] are not compared.
 ///
 /// # Errors
-/// `OutOfMemory` with the purpose.
+/// As [`need`].
+pub fn need_many(bytes: u128, purpose: &str) -> Result<()> {
+    if bytes < MANY as u128 { Ok(()) } else { need(bytes, purpose) }
+}
+
+fn refusal(bytes: u128, purpose: &str, available: u64, by: &str) -> Error {
+    Error::OutOfMemory {
+        device: "cpu".into(),
+        bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+        purpose: format!("{purpose}: {available} bytes are available ({by})"),
+    }
+}
+
+/// The error of memory that the system has refused, with what is available, which may be in pieces.
+pub fn refused(bytes: u128, purpose: &str) -> Error {
+    match available() {
+        Some((available, by)) => refusal(bytes, purpose, available, by),
+        None => Error::OutOfMemory {
+            device: "cpu".into(),
+            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+            purpose: purpose.into(),
+        },
+    }
+}
+
+/// Bytes from which on the system is asked whether it has so many: it may promise more than it has.
+pub const MANY: usize = 64 << 20;
+
+/// An empty list with room for `count` elements. From [`MANY`] bytes on it is compared with what is available first.
+///
+/// # Errors
+/// `OutOfMemory` with the purpose and what is available.
 pub fn reserved<T>(count: usize, purpose: &str) -> Result<Vec<T>> {
     let mut list = Vec::new();
-    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
-    let refused = |_| Error::OutOfMemory { device: "cpu".into(), bytes, purpose: purpose.into() };
-    list.try_reserve_exact(count).map_err(refused)?;
+    make_room(&mut list, count, purpose)?;
+    Ok(list)
+}
+
+/// Room for `more` elements in a list, as in [`reserved`].
+///
+/// # Errors
+/// As [`reserved`].
+pub fn make_room<T>(list: &mut Vec<T>, more: usize, purpose: &str) -> Result<()> {
+    let bytes = more as u128 * size_of::<T>() as u128;
+    need_many(bytes, purpose)?;
+    list.try_reserve_exact(more).map_err(|_| refused(bytes, purpose))
+}
+
+/// A copy of elements.
+///
+/// # Errors
+/// As [`reserved`].
+pub fn copied<T: Copy>(elements: &[T], purpose: &str) -> Result<Vec<T>> {
+    let mut list = reserved(elements.len(), purpose)?;
+    list.extend_from_slice(elements);
     Ok(list)
 }
 

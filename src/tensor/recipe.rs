@@ -7,6 +7,7 @@ use super::{LowRank, TensorView, WeightSource};
 use crate::Result;
 use crate::dtype::DType;
 use crate::ops::Levels;
+use crate::process::memory::reserved;
 use crate::quant::format::Applied;
 
 /// One tensor of a checkpoint, or a computed table, as a constant reads it.
@@ -85,7 +86,19 @@ impl Part {
         Part { name: name.into(), computed: None, shape: Some(shape.to_vec()), added: None, recipe }
     }
 
-    /// A table of these axes that is computed and not in the checkpoint.
+    /// A table of these axes that is computed and not in the checkpoint, of any size.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn table(name: impl Into<String>, shape: &[usize], values: impl Iterator<Item = f32>) -> Result<Self> {
+        let name = name.into();
+        let bytes = shape.iter().fold(4usize, |bytes, axis| bytes.saturating_mul(*axis));
+        let mut computed = reserved(bytes, &name)?;
+        computed.extend(values.flat_map(f32::to_le_bytes));
+        Ok(Part { computed: Some(computed.into()), ..Part::new(name, shape, Vec::new()) })
+    }
+
+    /// As [`Part::table`], of few numbers.
     pub fn computed(name: impl Into<String>, shape: &[usize], values: impl Iterator<Item = f32>) -> Self {
         let computed = Some(values.flat_map(f32::to_le_bytes).collect());
         Part { computed, ..Part::new(name, shape, Vec::new()) }

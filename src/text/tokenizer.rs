@@ -31,6 +31,9 @@ pub use tokenizers::Encoding;
 use tokenizers::PostProcessor;
 
 use crate::error::brief;
+use crate::exit::Request;
+use crate::process::memory::need_many;
+use crate::process::threads;
 use crate::{Error, Result};
 pub use choice::{OwnTokenizer, OwnTokenizers};
 use cuts::Cuts;
@@ -197,6 +200,9 @@ impl Tokenizer {
             let segments: Vec<u32> = tokens.type_ids.iter().map(|id| segment(*id)).collect();
             serde_json::json!({"ids": tokens.ids, "segments": segments})
         };
+        // The library lists every id below the largest that no token has.
+        let ids = self.loaded.tokenizer.get_vocab(true).into_values().max().unwrap_or(0);
+        need_many(8 * u128::from(ids), "tokenizer.json")?;
         let file = self.loaded.tokenizer.to_string(false).map_err(|e| Error::unsupported("the tokenizer", brief(e)))?;
         let side = self.truncation_side().name();
         let texts =

@@ -17,6 +17,7 @@ from grilly.functional.attention_parts import default_scale, need_kept_keys, ope
 from grilly.functional.checks import broadcasts, flag, need_axes, number, whole, wrong_shape
 from grilly.functional.dispatch import Operand, Prepared, Result, evaluate, floats, mask_values, offsets
 from grilly.functional.positions import angles
+from grilly.resources import need
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def distances(masks: Masks, queries: int, keys: int) -> npt.NDArray[np.int64]:
 
 def visible(masks: Masks, queries: int, keys: int) -> npt.NDArray[np.int32]:
     """1 where a key is visible to a query: `[Sq, Sk]`."""
+    need((queries, keys, 4), np.int64, "a mask")  # with what it is made of
     distance, key = distances(masks, queries, keys), np.arange(keys)
     place = key - distance
     seen = np.ones((queries, keys), dtype=bool)

@@ -14,13 +14,15 @@ from grilly.functional.dispatch import Operand, Result
 from grilly.functional.dropout import draw_seed
 from grilly.nn.module import Module
 from grilly.nn.parameter import Parameter
+from grilly.resources import need
 
 __all__ = ["BitLinear", "Dropout", "Embedding", "Linear"]
 
 
 def drawn(name: str, shape: tuple[int, ...], deviation: float) -> Parameter:
     """Normally distributed numbers, seeded from NumPy's global generator: every layer is initialised differently."""
-    values = np.random.default_rng(draw_seed()).normal(0.0, deviation, allocated(name, "weight", shape))
+    need(allocated(name, "weight", shape), np.float64, f"initial numbers {list(shape)}")
+    values = np.random.default_rng(draw_seed()).normal(0.0, deviation, shape)
     return Parameter(values.astype(np.float32))
 
 

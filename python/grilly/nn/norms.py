@@ -10,6 +10,7 @@ from grilly.functional.norms import sizes_of
 from grilly.nn.layers import beside
 from grilly.nn.module import Module
 from grilly.nn.parameter import Parameter
+from grilly.resources import need
 
 __all__ = ["LayerNorm", "RMSNorm"]
 
@@ -39,6 +40,7 @@ class LayerNorm(Module):
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5) -> None:
         super().__init__()
         self.normalized_shape = sizes_of("LayerNorm", normalized_shape)
+        need(self.normalized_shape, np.float64, "the weights of LayerNorm")
         self.eps = eps
         self.weight = Parameter(np.ones(self.normalized_shape))
         self.bias = Parameter(np.zeros(self.normalized_shape))
@@ -96,6 +98,7 @@ class RMSNorm(Module):
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-6) -> None:
         super().__init__()
         self.normalized_shape = sizes_of("RMSNorm", normalized_shape)
+        need(self.normalized_shape, np.float64, "the weights of RMSNorm")
         self.eps = eps
         self.weight = Parameter(np.ones(self.normalized_shape))
 

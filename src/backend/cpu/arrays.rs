@@ -16,6 +16,7 @@ use crate::backend::{ArrayEngine, Memory, Narrow, Prepared, ProgramOptions};
 use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
 use crate::ops::signature::Role;
+use crate::process::memory::copied;
 use crate::stats::COUNTERS;
 use crate::tensor::NoWeights;
 use crate::{Error, Result};
@@ -140,7 +141,8 @@ impl ArrayEngine for CpuArrays {
     fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>> {
         let first = |(memory, bytes): &(&Memory, usize)| {
             let all: &[u8] = bytemuck::cast_slice(floats(memory));
-            all.get(..*bytes).map(<[u8]>::to_vec).ok_or_else(|| Error::Unusable("another device's array".into()))
+            let own = all.get(..*bytes).ok_or_else(|| Error::Unusable("another device's array".into()))?;
+            copied(own, "an array on the host")
         };
         parts.iter().map(first).collect()
     }

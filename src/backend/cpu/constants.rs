@@ -1,7 +1,7 @@
 //! A plan's weights in the form its steps read: matrices of products packed, vectors as floats, embedding tables in
 //! place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use crate::dtype::DType;
 use crate::graph::{Plan, Source, ValueId};
 use crate::ops::signature::Role;
 use crate::ops::{Counts, IntegerLinear, Levels, Op, QuantizedLinear, Scope};
+use crate::process::memory::need_many;
 use crate::tensor::{Part, TensorView, WeightSource};
 use crate::{Error, Result};
 
@@ -55,6 +56,23 @@ impl<'a> Stacked<'a> {
     }
 }
 
+/// Bytes of the constants that are not read in place, before any of them is made: each alone may be small.
+fn bytes(plan: &Plan) -> u128 {
+    let values = plan.graph.nodes.iter().flat_map(|node| {
+        let operands = node.operands.iter().enumerate();
+        operands.filter(|(place, _)| node.op.operand(*place).role != Role::Table).map(|(_, id)| *id)
+    });
+    let constants = values.filter(|id| matches!(plan.graph.value(*id).source, Source::Weight(_) | Source::Filled(_)));
+    // Many graphs read a constant several times.
+    let constants: HashSet<ValueId> = constants.collect();
+    let bytes = |id: &ValueId| {
+        let value = plan.graph.value(*id);
+        let width = if value.dtype.is_float() { 4 } else { 1 };
+        value.shape.elements(Counts::default()) as u128 * width
+    };
+    constants.iter().map(bytes).sum()
+}
+
 /// All constants of a plan.
 pub struct Constants {
     packed: HashMap<ValueId, Arc<[Packed]>>,
@@ -72,6 +90,7 @@ impl Constants {
     pub fn new(plan: &Plan, source: Arc<dyn WeightSource>, arch: Arch) -> Result<Self> {
         let (packed, integers, floats) = Default::default();
         let mut constants = Constants { packed, integers, floats, source };
+        need_many(bytes(plan), "all weights")?;
         // Two values made of the same tensors share the result.
         let mut packed: HashMap<&[Part], Arc<[Packed]>> = HashMap::new();
         let mut floats: HashMap<&[Part], Arc<Floats>> = HashMap::new();

@@ -2,16 +2,13 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::process::memory::need;
-use crate::{Error, Result};
+use crate::Result;
+use crate::process::memory::make_room;
 
 /// One cache line, one AVX-512 vector.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 struct Line([f32; 16]);
-
-/// Lines (64 MiB) from which on the system is asked whether it has so many: it may promise more than it has.
-const MANY: usize = 1 << 20;
 
 /// Floats aligned to a cache line.
 #[derive(Default)]
@@ -42,14 +39,7 @@ impl Floats {
         let lines = length.div_ceil(16);
         if lines > self.lines.len() {
             let more = lines - self.lines.len();
-            if more >= MANY {
-                need(size_of::<Line>() as u128 * more as u128, purpose)?;
-            }
-            self.lines.try_reserve_exact(more).map_err(|_| Error::OutOfMemory {
-                device: "cpu".into(),
-                bytes: 4 * length as u64,
-                purpose: purpose.into(),
-            })?;
+            make_room(&mut self.lines, more, purpose)?;
             self.lines.resize(lines, Line([0.0; 16]));
         }
         self.length = length;

@@ -13,7 +13,10 @@ use rayon::prelude::*;
 use super::floats::Floats;
 use super::simd::{self, Arch, Finish, PANEL_VECTORS, PackPanel, Product, TileProduct, TileUnit};
 use super::threads::Team;
-use crate::Result;
+use crate::exit::Request;
+use crate::process::memory::filled;
+use crate::process::threads;
+use crate::{Error, Result};
 
 /// A weight `[columns, depth]` in panels of `width` columns, zeros at the end.
 pub struct Packed {
@@ -170,7 +173,7 @@ pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, finish: Fini
     }
     // Each task computes some panels' columns in its own [rows, width] pieces; rows are assembled afterwards.
     let each = panels.div_ceil(2 * team.size()).max(1);
-    let mut pieces = vec![0.0f32; rows * panels * width];
+    let mut pieces = filled(rows * panels * width, 0.0f32, "a product")?;
     pieces.par_chunks_mut(rows * each * width).enumerate().try_for_each(|(task, out)| {
         let padded = out.len() / rows;
         weight.multiply(arch, x, task * each, padded, Finish { residual: None, ..finish }, out)

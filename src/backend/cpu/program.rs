@@ -24,6 +24,7 @@ use crate::graph::{Node, Plan};
 use crate::ops::Dim;
 use crate::ops::signature::Role;
 use crate::stats::COUNTERS;
+use crate::process::memory::filled;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
@@ -113,7 +114,8 @@ impl CpuProgram {
     fn run(&self, feed: &Feed<'_>) -> Result<Vec<Vec<f32>>> {
         let shapes: Vec<_> =
             feed.outputs.iter().map(|o| &self.plan.graph.value(self.plan.graph.outputs[*o]).shape).collect();
-        let mut outputs: Vec<Vec<f32>> = shapes.iter().map(|s| vec![0.0; s.elements(feed.counts)]).collect();
+        let outputs = shapes.iter().map(|shape| filled(shape.elements(feed.counts), 0.0, "results"));
+        let mut outputs = outputs.collect::<Result<Vec<Vec<f32>>>>()?;
         let split = shapes.iter().all(|s| matches!(s.rows(), Dim::Tokens | Dim::Texts));
         let cut = chunks::cut(&self.plan, &self.texts, feed, if split { self.threads.count() } else { 0 })?;
         // Each chunk gets its rows of every output.

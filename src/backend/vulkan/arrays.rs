@@ -16,6 +16,7 @@ use super::work::{GUARD, Work, guarded, unchanged};
 use crate::backend::{ArrayEngine, Memory, Narrow, Prepared, UserDispatch};
 use crate::graph::Plan;
 use crate::ops::Counts;
+use crate::process::memory::filled;
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
@@ -195,7 +196,7 @@ impl ArrayEngine for VulkanArrays {
         device.wait(ticket)?;
         let (mut copies, mut found) = (copies.into_iter(), Vec::with_capacity(parts.len()));
         for (_, bytes) in parts {
-            let mut content = vec![0; *bytes];
+            let mut content = filled(*bytes, 0, "an array on the host")?;
             if let Some((_, offset, guard)) = (*bytes > 0).then(|| copies.next()).flatten() {
                 results.map(offset, *bytes as u64, |memory| content.copy_from_slice(memory))?;
                 if let Some(guard) = guard

@@ -26,6 +26,11 @@ impl Budget {
         Some(Charge { budget: self.clone(), bytes })
     }
 
+    /// Bytes that are not reserved.
+    pub(super) fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.held.load(Relaxed))
+    }
+
     /// Bytes reserved now.
     #[cfg(test)]
     pub(super) fn held(&self) -> u64 {

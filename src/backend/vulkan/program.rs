@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::budget::Budget;
+use super::capabilities::DeviceType;
 use super::device::Opened;
 use super::kernel::Dispatch;
 use super::kernels::lower;
@@ -17,6 +18,7 @@ use super::slot::{Shared, Slot};
 use crate::backend::{BatchLimits, Executable, Feed, Pending, ProgramOptions, Reader, copies};
 use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
+use crate::process::memory::need_many;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
@@ -56,6 +58,9 @@ pub(super) fn prepare_dispatches(
     if needed > memory {
         let purpose = format!("all weights; the model may take {memory} bytes");
         return Err(Error::OutOfMemory { device: device.capabilities.name.clone(), bytes: needed, purpose });
+    }
+    if device.capabilities.device_type == DeviceType::Software {
+        need_many(needed.into(), "all weights")?;
     }
     let budget = Budget::new(memory);
     let prepared = Prepared::new(opened, &plan, dispatches, weights, &budget)?;

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::path::Path;
 
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
@@ -15,6 +16,16 @@ use crate::error::brief;
 const LENGTH: usize = 8;
 /// The format's own limit on the header's length.
 const LONGEST_HEADER: u64 = 100_000_000;
+
+/// Bytes of memory that a byte of a header may take, as names and shapes.
+const PARSED: u128 = 16;
+
+/// Bytes of memory that reading the header of a safetensors file takes at most; 0 for other files, whose readers have limits.
+pub(super) fn parsed(path: &Path, file: &[u8]) -> u128 {
+    let safe = path.extension().is_some_and(|end| end == "safetensors");
+    let length = file.first_chunk::<LENGTH>().filter(|_| safe);
+    length.map_or(0, |length| PARSED * u128::from(u64::from_le_bytes(*length).min(file.len() as u64)))
+}
 
 /// A tensor of a file; its size has been checked against its shape and type.
 #[derive(Debug, Clone, PartialEq)]

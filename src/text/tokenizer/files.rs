@@ -5,7 +5,11 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::error::brief;
+use crate::process::memory::need_many;
 use crate::{Error, Result};
+
+/// Bytes of memory that a byte of a vocabulary takes in the maps of its tokens.
+const PARSED: u128 = 16;
 
 pub(super) fn fault(path: &Path, problem: String) -> Error {
     Error::format(path, problem)
@@ -16,6 +20,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     if !path.is_file() {
         return Err(fault(path, "not a regular file".into()));
     }
+    let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
+    need_many(PARSED * u128::from(bytes), &format!("the tokens of {}", path.display()))?;
     std::fs::read(path).map_err(|e| fault(path, format!("cannot be read: {e}")))
 }
 

@@ -10,6 +10,8 @@ use super::{Device, lock};
 use crate::backend::faults::{Fault, strikes};
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::budget::{Budget, Charge};
+use crate::backend::vulkan::capabilities::DeviceType;
+use crate::process::memory::need_many;
 use crate::{Error, Result};
 
 /// The use of a buffer, which determines where its memory is.
@@ -66,9 +68,17 @@ impl Buffer {
         device.check("an allocation")?;
         let bytes = bytes.max(4);
         let (name, location, usage) = kind.properties();
-        let exhausted = || Error::OutOfMemory { device: device.capabilities.name.clone(), bytes, purpose: name.into() };
-        if bytes > device.capabilities.allocation || strikes(Fault::Allocation) {
+        let out_of = |purpose| Error::OutOfMemory { device: device.capabilities.name.clone(), bytes, purpose };
+        let exhausted = || out_of(name.into());
+        if bytes > device.capabilities.allocation {
+            return Err(out_of(format!("{name}: at most {} are available at once", device.capabilities.allocation)));
+        }
+        if strikes(Fault::Allocation) {
             return Err(exhausted());
+        }
+        // The memory of a software device is the host's, of which the driver promises more than there is.
+        if device.capabilities.device_type == DeviceType::Software {
+            need_many(bytes.into(), name)?;
         }
         let info = vk::BufferCreateInfo::default().size(bytes).usage(usage).sharing_mode(vk::SharingMode::EXCLUSIVE);
         // SAFETY: the device is alive.
@@ -79,7 +89,8 @@ impl Buffer {
         })?;
         // SAFETY: the buffer was just made.
         let requirements = unsafe { device.handle.get_buffer_memory_requirements(handle) };
-        let charged = budget.charge(requirements.size).ok_or_else(exhausted);
+        let left = || out_of(format!("{name}: {} bytes are available", budget.left()));
+        let charged = budget.charge(requirements.size).ok_or_else(left);
         let allocated = charged.and_then(|charge| {
             let mut allocator = lock(&device.allocator);
             let allocator = allocator.as_mut().ok_or_else(exhausted)?;

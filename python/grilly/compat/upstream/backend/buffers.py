@@ -11,6 +11,7 @@ import numpy.typing as npt
 from grilly import _core
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnusableError
+from grilly.resources import need
 
 __all__ = ["Buffer", "Core"]
 
@@ -32,6 +33,8 @@ class Buffer:
 
     def __init__(self, engine: _core.Engine, data: Any) -> None:
         self._engine = engine
+        if is_size(data):
+            need(size_of(data), np.uint8, "a buffer")
         held = as_bytes(data) if not is_size(data) else np.zeros(size_of(data), np.uint8)
         self.nbytes = int(held.size)
         self._array: _core.Array | None = engine.upload(as_words(held))

@@ -11,6 +11,7 @@ from grilly import functional
 from grilly.compat.upstream.backend.parts import Part
 from grilly.functional.dispatch import Operand, Result, floats
 from grilly.functional.linear import fused_linear
+from grilly.resources import need
 
 __all__ = ["Fnn"]
 
@@ -231,6 +232,7 @@ class Fnn(Part):
             (2, 3)
         """
         scale = math.sqrt(2.0 / max(input_dim, 1))
+        need((output_dim, input_dim), np.float64, "initial numbers")
         drawn = np.random.default_rng(seed).normal(0.0, scale, (output_dim, input_dim))
         return drawn.astype(np.float32)
 

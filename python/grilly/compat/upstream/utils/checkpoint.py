@@ -16,7 +16,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from grilly.errors import CheckpointError, InvalidArgumentError, InvalidTypeError
+from grilly.errors import CheckpointError, DeviceMemoryError, InvalidArgumentError, InvalidTypeError
+from grilly.resources import need
 from grilly.trees import plain, restored
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
@@ -101,6 +102,7 @@ def load_checkpoint(
         A dict with `epoch`, `loss`, `metadata`, `model_state` and `optimizer_state`, None for what was not saved.
 
     Raises:
+        DeviceMemoryError: The arrays do not fit into memory.
         CheckpointError: The file is missing, damaged in any way or of another kind, or lacks a state that is asked for.
         InvalidArgumentError: A state that does not fit; nothing is written then.
 
@@ -119,6 +121,8 @@ def load_checkpoint(
     try:
         found = read(path)
         states = found["model_state"], found["optimizer_state"]
+    except DeviceMemoryError:
+        raise
     except Exception as error:  # whatever zipfile, NumPy and json raise for bytes that they were not made for
         problem = "cannot be read" if isinstance(error, OSError) else "is no checkpoint of save_checkpoint, or damaged"
         raise CheckpointError(f"{path}: {problem}: {error or type(error).__name__}") from None
@@ -177,6 +181,7 @@ def part(file: zipfile.ZipFile, name: str) -> Any:
         size = int(np.prod(shape, dtype=object)) * dtype.itemsize
         if dtype.hasobject or size > found.file_size:  # nothing is allocated that the file has not
             raise ValueError(f"{name} has not the size that it states")
+    need(size, np.uint8, f"{name} of the checkpoint")
     with file.open(found) as stream:
         array = np.lib.format.read_array(stream, allow_pickle=False)
         # At the end of the part its checksum is compared.
