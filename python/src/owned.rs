@@ -1,7 +1,6 @@
 //! Values that live on a device.
 
 use std::mem;
-use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 
@@ -10,22 +9,6 @@ use crate::lock;
 use crate::text::Name;
 use grilly::embed::Route;
 use grilly::{Error, Result, process};
-
-/// Id of the first process that loaded a model: in a fork of it, threads and devices belong to the parent.
-static FIRST_USE: OnceLock<u32> = OnceLock::new();
-
-/// # Errors
-/// `Unusable` in a fork of a process that loaded a model.
-pub(crate) fn check_process() -> Result<()> {
-    if *FIRST_USE.get_or_init(process::id) == process::id() {
-        return Ok(());
-    }
-    Err(Error::Unusable(
-        "grilly was in use before this process was forked, and devices and threads do not survive a fork; start \
-         processes with multiprocessing.get_context(\"spawn\"), or load the first model after the fork"
-            .into(),
-    ))
-}
 
 /// A value on a device of the process that made it. In a fork it cannot be used, and dropping it frees nothing: the
 /// device belongs to the parent process.
@@ -84,7 +67,6 @@ impl Loaded {
     /// # Errors
     /// `Unusable` in a fork.
     pub(crate) fn get(&self) -> Result<&grilly::Model> {
-        check_process()?;
         self.0.get("model")
     }
 

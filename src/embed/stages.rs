@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::array::ByLength;
 use crate::backend::choose::{self, DeviceRequest};
+#[cfg(feature = "vulkan")]
+use crate::backend::vulkan;
 use crate::backend::{Backend, BackendKind, Executable, ProgramOptions, cpu};
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
@@ -89,7 +91,12 @@ pub(super) struct Source {
 impl Source {
     /// Chooses a device and uploads the weights of a stage, the first of `places`; if it cannot run, the CPU does.
     pub fn open(&self, stage: &Stage, device: &str, places: usize) -> Result<Runner> {
-        let choice = choose::open(device.parse::<DeviceRequest>()?, &self.settings)?;
+        let request = device.parse::<DeviceRequest>()?;
+        #[cfg(feature = "vulkan")]
+        if request != DeviceRequest::Cpu {
+            vulkan::check_process()?;
+        }
+        let choice = choose::open(request, &self.settings)?;
         let mut runner = Runner::new(choice.backend, choice.reason, places);
         match runner.program(self, stage) {
             Err(error) if runner.may_move(&error) => {

@@ -87,6 +87,9 @@ folder, device, used = sys.argv[1:]
 model = VulkanSentenceTransformer(folder, device=device) if used == "used" else None
 if model is not None:
     model.encode(["the cat"])
+    with VulkanSentenceTransformer(folder, device="cpu") as same:
+        rows = same.encode(["the cat"] * 300).tobytes()
+        same.tokenizer(["the cat"] * 300)
 child = os.fork()
 if child == 0:
     status = 1
@@ -95,7 +98,7 @@ if child == 0:
             status = 0 if VulkanSentenceTransformer(folder, device=device).encode("the cat").shape == (32,) else 2
         else:
             for use in (lambda: model.encode(["the cat"]), lambda: model.encode([]), lambda: model.max_seq_length,
-                        lambda: VulkanSentenceTransformer(folder, device=device)):
+                        *([lambda: VulkanSentenceTransformer(folder, device=device)] * (device == "vulkan"))):
                 try:
                     use()
                 except UnusableError as error:
@@ -105,6 +108,10 @@ if child == 0:
             repr(model)
             model.close()
             del model
+            # Many texts, for which other threads are needed.
+            with VulkanSentenceTransformer(folder, device="cpu") as own:
+                assert own.encode(["the cat"] * 300).tobytes() == rows
+                assert len(own.tokenizer(["the cat"] * 300)["input_ids"]) == 300
             status = 0
     finally:
         os._exit(status)
@@ -117,7 +124,7 @@ if model is not None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("used", ["used", "unused"])
 def test_fork(run, tiny_model, device, used):
-    """A model of the parent says no in the child; a child of a parent that has not used grilly may use it."""
+    """A model of the parent says no in the child, which may load another, on Vulkan if the parent has none there."""
     done = run(FORK, tiny_model, device, used)
     assert done.status == 0, done.errors
 
@@ -138,6 +145,61 @@ def test_a_forked_child_exits_normally(run, tiny_model):
     assert done.status == 0, done.errors
 
 
+AT_THE_END = """
+import os, sys, threading, time, warnings
+warnings.simplefilter("ignore")
+import grilly
+folder, how = sys.argv[1:]
+texts = ["the world of a child " * 40] * 5000
+def encoding():
+    model = grilly.VulkanSentenceTransformer(folder, device="cpu")
+    threading.Thread(target=model.encode, args=(texts,), daemon=True).start()
+    before = grilly.stats()["batches_cpu"]
+    while grilly.stats()["batches_cpu"] == before:
+        time.sleep(0.01)
+    return model
+if how == "used":
+    busy = encoding()
+child = os.fork()
+if child == 0:
+    own = encoding()
+    sys.exit(3)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(status, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("how", ["used", "unused"])
+def test_a_forked_child_ends_while_its_daemon_thread_encodes(run, tiny_model, how):
+    """Also where a thread of the parent was in the middle of a call."""
+    done = run(AT_THE_END, tiny_model, how, timeout=60)
+    assert (done.status, done.output) == (0, "3\n"), done.errors
+    assert "panic" not in done.errors.lower() and "fatal" not in done.errors.lower()
+
+
+def test_a_forkserver_pool_encodes(run, tiny_model, tmp_path):
+    code = """
+    import multiprocessing, sys
+    import numpy as np
+    import grilly
+
+    def encode(model):
+        return model.encode(["the cat"])
+
+    if __name__ == "__main__":
+        with grilly.VulkanSentenceTransformer(sys.argv[1], device="cpu") as model:
+            with multiprocessing.get_context("forkserver").Pool(2) as pool:
+                rows = pool.map(encode, [model] * 4)
+            assert all(np.array_equal(each, model.encode(["the cat"])) for each in rows)
+        print("end")
+    """
+    file = tmp_path / "pool.py"
+    file.write_text(textwrap.dedent(code))
+    done = subprocess.run([sys.executable, file, tiny_model], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+
+
 POOL = """
 import multiprocessing, pickle, sys, warnings
 warnings.simplefilter("ignore")
@@ -152,7 +214,7 @@ def tokens(model):
     return model.tokenizer("the cat")
 
 def settings(model):
-    assert "unusable" in repr(model)
+    assert ("unusable" in repr(model)) == (device == "vulkan")
     model.close()
     place = model.requested_device, model.device
     return model.model_name, place, model.truncate_dim, model.model_type, model.pooling_type, model.config
@@ -165,12 +227,17 @@ def gelu(x):
 
 model = grilly.VulkanSentenceTransformer(folder, device=device, truncate_dim=5)
 model.set_pooling_include_prompt(False)
-model.encode(["the cat"])
+rows = model.encode(["the cat"])
 x = grilly.to_vulkan([1.0, 2.0], device)
 tasks = [(encode, model), (model.encode, ["the cat"]), (tokens, model), (again, model)]
 with multiprocessing.get_context("fork").Pool(1) as pool:
-    # A restored array on the CPU needs nothing of the parent's.
-    for use, given in tasks + [(gelu, x), (np.asarray, x), (repr, x)][:3 * (device == "vulkan")]:
+    if device == "cpu":  # the worker loads the model again, and restores the array
+        for use, given in tasks[:2]:
+            assert pool.apply(use, (given,)).tobytes() == rows.tobytes()
+        assert pool.apply(tokens, (model,)) == model.tokenizer("the cat")
+        assert pickle.loads(pool.apply(again, (model,))).encode(["the cat"]).tobytes() == rows.tobytes()
+        assert pool.apply(gelu, (x,)).shape == (2,)
+    for use, given in (tasks + [(gelu, x), (np.asarray, x), (repr, x)]) * (device == "vulkan"):
         try:
             found = pool.apply(use, (given,))
         except grilly.errors.GrillyError as error:
@@ -180,13 +247,12 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
             raise AssertionError((use, found))
     found = pool.apply(settings, (model,))
     assert found == (folder, (device, "cpu"), 5, "bert", "mean", model.config), found
-    assert device == "vulkan" or pool.apply(gelu, (x,)).shape == (2,)
 print(model.encode(["the cat"]).shape)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_pool_of_forked_workers_gives_the_error_and_goes_on(run, tiny_model, device):
+def test_a_pool_of_forked_workers_loads_on_the_cpu_and_else_gives_the_error(run, tiny_model, device):
     """An error while a worker unpickles its task would end the worker, and the pool would wait for ever."""
     done = run(POOL, tiny_model, device, timeout=60, GRILLY_STRICT="1")
     assert (done.status, done.output) == (0, "(1, 5)\n"), done.errors

@@ -33,6 +33,9 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry { instance: None, opened:
 /// The process that first used Vulkan; 0 before that.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
+/// Whether this process, or the one that it was forked from, has opened a device.
+static USED: AtomicBool = AtomicBool::new(false);
+
 /// Whether a shader that prints was compiled in this process.
 static PRINTING: AtomicBool = AtomicBool::new(false);
 
@@ -75,6 +78,7 @@ impl Registry {
         let device = probe::features(Device::open(instance, physical, &cached)?)?;
         let opened = Arc::new(Opened { device, pipelines, arrays: Mutex::default() });
         self.opened.push((index, opened.clone()));
+        USED.store(true, SeqCst);
         Ok(opened)
     }
 }
@@ -88,10 +92,25 @@ fn claim() -> Result<()> {
     match OWNER.compare_exchange(0, here, SeqCst, SeqCst) {
         Ok(_) => Ok(()),
         Err(owner) if owner == here => Ok(()),
-        Err(owner) => Err(Error::Unusable(format!(
-            "Vulkan was first used in process {owner}, from which this one was forked, and does not survive a fork; \
-             start workers with the \"spawn\" method, or load models only after the fork"
-        ))),
+        Err(owner) => Err(of_parent(owner)),
+    }
+}
+
+fn of_parent(owner: u32) -> Error {
+    Error::Unusable(format!(
+        "Vulkan was first used in process {owner}, from which this one was forked, and does not survive a fork; start workers \
+         with the \"spawn\" method, load models only after the fork, or with device=\"cpu\""
+    ))
+}
+
+/// Refuses a process forked from one that has opened a device: what asks for Vulkan there is not for the CPU instead.
+///
+/// # Errors
+/// `Unusable`.
+pub fn check_process() -> Result<()> {
+    match OWNER.load(SeqCst) {
+        owner if USED.load(SeqCst) && owner != std::process::id() => Err(of_parent(owner)),
+        _ => Ok(()),
     }
 }
 

@@ -46,7 +46,7 @@ mod work;
 
 pub use capabilities::{Capabilities, DeviceType, Feature};
 pub(crate) use device::expect_prints;
-pub use device::{abandon, devices, in_use, shut_down, validated};
+pub use device::{abandon, check_process, devices, in_use, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use dispatched::{Built, built, dispatched};
 pub use interface::{Element, Interface};
