@@ -3,6 +3,7 @@
 pub mod files;
 pub mod lock;
 pub mod memory;
+pub mod threads;
 
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

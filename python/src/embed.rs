@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::attributes::Options;
 use crate::error::PyResult;
 use crate::outputs::{Callback, Encoded, Ids, Matrix, Product, Progress, matrices, product, reporting};
-use crate::owned::{self, Loaded};
+use crate::owned::Loaded;
 use crate::text::{List, Location, Name, Texts};
 use crate::tokenizer::Tokenizer;
 use crate::{lock, text};
@@ -25,8 +25,8 @@ impl EmbeddingModel {
     /// Loads the model in `folder`; `options` are those of `grilly::embed::LoadOptions`.
     #[staticmethod]
     fn load(py: Python<'_>, folder: Location, options: Options<LoadOptions>) -> PyResult<Self> {
-        owned::check_process()?;
-        let model = lock::without(py, || grilly::Model::load(&folder.0, &options.0))?;
+        let (folder, options) = (folder.0, options.0);
+        let model = lock::without_waiting(py, move || grilly::Model::load(&folder, &options))?;
         Ok(EmbeddingModel(Loaded::from(model)))
     }
 

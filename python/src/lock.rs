@@ -4,8 +4,10 @@
 //! the process. Therefore every call that releases the lock is counted until it has reacquired it; at exit
 //! [`shut_down`] waits for those calls, and threads that exceed its time limit are parked forever.
 
+use std::cell::RefCell;
 use std::process;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,22 +28,33 @@ struct State {
     abandoned: bool,
     /// Calls that have released the lock and not yet reacquired it.
     inside: usize,
+    /// Threads that work for calls, also for those that have stopped waiting.
+    aside: usize,
     /// Threads, of those calls or others, that are now requesting the lock.
     returning: usize,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { closing: false, abandoned: false, inside: 0, returning: 0 });
+/// Without calls.
+const IDLE: State = State { closing: false, abandoned: false, inside: 0, aside: 0, returning: 0 };
+
+static STATE: Mutex<State> = Mutex::new(IDLE);
 static CHANGED: Condvar = Condvar::new();
-static PROCESS: OnceLock<u32> = OnceLock::new();
+/// The process of the calls that are counted; 0 before the import.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records the id of the process that imported the module, to distinguish it from its forks, or the id of a fork.
+/// Records the id of the process that imported the module, or that of a fork, which has none of its parent's calls.
 #[pyfunction]
 pub(crate) fn remember_process() {
-    PROCESS.get_or_init(process::id);
+    // A thread of the parent that held the mutex at the fork never returns it: such a fork ends as it ends.
+    if let Ok(mut state) = STATE.try_lock()
+        && PROCESS.swap(process::id(), SeqCst) != process::id()
+    {
+        *state = IDLE;
+    }
     grilly::process::remember();
 }
 
@@ -71,12 +84,51 @@ impl Drop for Inside {
     }
 }
 
-/// Runs `work` without the interpreter's lock.
+thread_local! {
+    /// What a signal handler raised while a call of this thread asked for signals.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Whether a signal handler raises, or the interpreter is exiting.
+fn signalled() -> bool {
+    let mut raised = None;
+    let stop = raising(&mut raised, |py| py.check_signals()).is_err();
+    if raised.is_some() {
+        RAISED.set(raised);
+    }
+    stop
+}
+
+/// Runs `work` without the interpreter's lock. It stops between two of its steps when a signal handler raises.
 ///
 /// # Errors
-/// `StoppedError` once the interpreter is exiting, and what `work` returns.
+/// `StoppedError` once the interpreter is exiting, what `work` returns, and the exception of the handler.
 pub(crate) fn without<T: Send>(py: Python<'_>, work: impl FnOnce() -> grilly::Result<T> + Send) -> PyResult<T> {
-    Ok(released(py, Inside::enter()?, work)?)
+    let result = released(py, Inside::enter()?, || grilly::exit::stoppable(signalled, work));
+    match RAISED.take() {
+        Some(exception) => Err(exception.into()),
+        None => Ok(result?),
+    }
+}
+
+/// Counts a thread that works for a call until dropped.
+struct Aside;
+
+impl Aside {
+    fn enter() -> Self {
+        state().aside += 1;
+        Aside
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let mut state = state();
+        state.aside = state.aside.saturating_sub(1);
+        if state.closing {
+            CHANGED.notify_all();
+        }
+    }
 }
 
 /// Runs `work` without the lock, as the call that is counted by `inside`.
@@ -90,37 +142,22 @@ fn released<T: Send>(py: Python<'_>, inside: Inside, work: impl FnOnce() -> T + 
     result
 }
 
-/// [`without`] for work that stops between two of its steps when a signal handler raises.
+/// [`without`] for work that may take long without such steps: it runs in its own thread, which is abandoned when a signal
+/// handler raises. Exit waits for it as for a call.
 ///
 /// # Errors
-/// As [`without`], and the exception of the handler.
-pub(crate) fn stoppable<T: Send>(py: Python<'_>, work: impl FnOnce() -> grilly::Result<T> + Send) -> PyResult<T> {
-    let raised = Arc::new(Mutex::new(None));
-    let kept = raised.clone();
-    let result = without(py, || {
-        let stop = move || {
-            let mut raised = None;
-            let stop = raising(&mut raised, |py| py.check_signals()).is_err();
-            if raised.is_some() {
-                *kept.lock().unwrap_or_else(PoisonError::into_inner) = raised;
-            }
-            stop
-        };
-        grilly::exit::stoppable(Box::new(stop), work)
-    });
-    let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
-    raised.map_or(result, |exception: PyErr| Err(exception.into()))
-}
-
-/// [`stoppable`] for work that has no steps: it runs in its own thread, which is abandoned when a signal handler raises.
-///
-/// # Errors
-/// As [`stoppable`].
+/// As [`without`].
 pub(crate) fn without_waiting<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> grilly::Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    stoppable(py, || grilly::exit::abandonable(work)?)
+    without(py, || {
+        let aside = Aside::enter();
+        grilly::exit::abandonable(move || {
+            let _until_its_end = aside;
+            work()
+        })?
+    })
 }
 
 /// Runs `work` without the interpreter's lock if the interpreter is not exiting, and with it otherwise.
@@ -179,7 +216,7 @@ pub(crate) fn raising(
 /// Stops the running calls and prevents new ones; registered with `atexit`.
 #[pyfunction]
 pub(crate) fn shut_down(py: Python<'_>) {
-    if PROCESS.get() != Some(&process::id()) {
+    if PROCESS.load(SeqCst) != process::id() {
         return;
     }
     py.detach(|| {
@@ -188,8 +225,9 @@ pub(crate) fn shut_down(py: Python<'_>) {
         state().closing = true;
         let idle = grilly::backend::vulkan::shut_down();
         let left = deadline.saturating_duration_since(Instant::now());
-        let (mut guard, late) =
-            CHANGED.wait_timeout_while(state(), left, |s| s.inside > 0).unwrap_or_else(PoisonError::into_inner);
+        let (mut guard, late) = CHANGED
+            .wait_timeout_while(state(), left, |s| s.inside + s.aside > 0)
+            .unwrap_or_else(PoisonError::into_inner);
         if late.timed_out() {
             guard.abandoned = true;
             drop(CHANGED.wait_timeout_while(guard, LAST_CALL, |s| s.returning > 0));

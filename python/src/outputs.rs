@@ -31,8 +31,7 @@ pub(crate) type Callback = Option<Py<PyAny>>;
 /// The same for the core.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(usize) -> grilly::Result<()>;
 
-/// Runs work without the interpreter's lock, but for signal handlers and the calls of `progress`, whose exceptions stop
-/// it.
+/// Runs work without the interpreter's lock, but for the calls of `progress`, whose exceptions stop it.
 pub(crate) fn reporting<T: Send>(
     py: Python<'_>,
     progress: Callback,
@@ -41,10 +40,9 @@ pub(crate) fn reporting<T: Send>(
     let mut raised = None;
     let result = lock::without(py, || {
         work(&mut |done| {
-            lock::raising(&mut raised, |py| {
-                py.check_signals()?;
-                progress.as_ref().map_or(Ok(()), |call| call.call1(py, (done,)).map(drop))
-            })
+            grilly::exit::check()?;
+            let Some(progress) = &progress else { return Ok(()) };
+            lock::raising(&mut raised, |py| progress.call1(py, (done,)).map(drop))
         })
     });
     raised.map_or(result, |exception| Err(exception.into()))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
 
 use crate::array::{Array, Engine, dtype_of};
@@ -22,8 +23,9 @@ use grilly::{Error, array};
 pub(crate) struct Graph(Mutex<graph::Graph>);
 
 impl Graph {
-    fn graph(&self) -> MutexGuard<'_, graph::Graph> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Another thread that has it may wait for the interpreter's lock.
+    fn graph(&self, py: Python<'_>) -> MutexGuard<'_, graph::Graph> {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -40,9 +42,9 @@ impl Graph {
 
     /// Adds a tensor that is passed to each run, or that persists between runs. Axes are sizes, or what the batch
     /// counts: `"T"`, `"B"`, `"B+1"`.
-    fn declare(&self, name: Name, axes: Vec<Name>, dtype: Name, persists: bool) -> PyResult<usize> {
+    fn declare(&self, py: Python<'_>, name: Name, axes: Vec<Name>, dtype: Name, persists: bool) -> PyResult<usize> {
         let add = if persists { graph::Graph::state } else { graph::Graph::input };
-        Ok(add(&mut self.graph(), &name.0, shape_of(&axes)?, dtype_of(&dtype.0)?).0)
+        Ok(add(&mut self.graph(py), &name.0, shape_of(&axes)?, dtype_of(&dtype.0)?).0)
     }
 
     /// Adds a float32 constant.
@@ -60,7 +62,8 @@ impl Graph {
     ) -> PyResult<Vec<usize>> {
         let op = parsed(&op.0, attributes)?.op().clone();
         op.check_number(operands.len())?;
-        let (operands, mut graph) = (operands.into_iter().map(ValueId).collect::<Vec<_>>(), self.graph());
+        let (operands, mut graph) =
+            (operands.into_iter().map(ValueId).collect::<Vec<_>>(), self.graph(attributes.py()));
         let types: Vec<DType> = operands.iter().map(|id| graph.value(*id).dtype).collect();
         // Nothing casts them here.
         let narrow = |(place, dtype): &(usize, &DType)| dtype.is_float() && op.operand(*place).narrow;
@@ -70,15 +73,22 @@ impl Graph {
     }
 
     /// Adds the gradients of `result` with respect to `operands`.
-    fn gradients(&self, result: usize, gradient: usize, operands: Vec<usize>) -> PyResult<Vec<usize>> {
+    fn gradients(&self, py: Python<'_>, result: usize, gradient: usize, operands: Vec<usize>) -> PyResult<Vec<usize>> {
         let operands: Vec<ValueId> = operands.into_iter().map(ValueId).collect();
-        let found = self.graph().gradients(ValueId(result), ValueId(gradient), &operands)?;
+        let mut graph = self.graph(py);
+        // Where a signal ends it, the graph is as before.
+        let mut own = graph.clone();
+        let (own, found) = lock::without_waiting(py, move || {
+            let found = own.gradients(ValueId(result), ValueId(gradient), &operands)?;
+            Ok((own, found))
+        })?;
+        *graph = own;
         Ok(found.into_iter().map(|id| id.0).collect())
     }
 
     /// Name, axes and type of a value.
-    fn value(&self, value: usize) -> (String, Vec<String>, String) {
-        let graph = self.graph();
+    fn value(&self, py: Python<'_>, value: usize) -> (String, Vec<String>, String) {
+        let graph = self.graph(py);
         let value = graph.value(ValueId(value));
         let axes = value.shape.0.iter().map(Dim::to_string).collect();
         (value.name.clone(), axes, value.dtype.name().into_owned())
@@ -92,12 +102,13 @@ impl Graph {
         states: Vec<PyRef<'_, Array>>,
         counts: BTreeMap<Name, usize>,
     ) -> PyResult<Program> {
-        let mut graph = self.graph().clone();
+        let mut graph = self.graph(engine.py()).clone();
         graph.outputs = outputs.into_iter().map(ValueId).collect();
-        let states = states.iter().map(|state| state.array()).collect::<grilly::Result<Vec<_>>>()?;
-        let counts = counted(&counts)?;
-        let own = &engine.get().0;
-        let program = lock::without(engine.py(), || array::Program::new(own, graph, counts, &states))?;
+        let states = states.iter().map(|state| state.array().cloned()).collect::<grilly::Result<Vec<_>>>()?;
+        let (counts, own) = (counted(&counts)?, engine.get().0.clone());
+        let program = lock::without_waiting(engine.py(), move || {
+            array::Program::new(&own, graph, counts, &states.iter().collect::<Vec<_>>())
+        })?;
         Ok(Program { program: program.into(), engine: engine.clone().unbind() })
     }
 }
@@ -132,6 +143,8 @@ impl Program {
 
     /// A current state, by its place in the order in which they were added.
     fn state(&self, py: Python<'_>, place: usize) -> PyResult<Array> {
-        Ok(Array::new(self.engine.bind(py), self.program.get("program")?.state(place)?))
+        let program = self.program.get("program")?;
+        // A run in another thread may wait for the interpreter's lock.
+        Ok(Array::new(self.engine.bind(py), lock::without(py, || program.state(place))?))
     }
 }

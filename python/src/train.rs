@@ -55,7 +55,7 @@ impl Trainer {
     }
 
     fn start(py: Python<'_>, start: impl FnOnce() -> Result<Run> + Send) -> PyResult<Self> {
-        let run = lock::stoppable(py, start)?;
+        let run = lock::without(py, start)?;
         Ok(Trainer(Mutex::new(Held::OnText(run.into())).into()))
     }
 
@@ -68,7 +68,7 @@ impl Trainer {
 
     fn held<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Held) -> Result<T> + Send) -> PyResult<T> {
         let held = self.0.get("trainer")?;
-        lock::stoppable(py, || work(&mut held.lock().unwrap_or_else(PoisonError::into_inner)))
+        lock::without(py, || work(&mut held.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -88,7 +88,7 @@ impl Trainer {
     fn alone(engine: &Bound<'_, Engine>, config: Name, options: Name) -> PyResult<Self> {
         let (config, options) = (TransformerConfig::from_json(&config.0)?, TrainOptions::from_json(&options.0)?);
         let own = &engine.get().0;
-        let trainer = lock::stoppable(engine.py(), || train::Trainer::new(own, config, options))?;
+        let trainer = lock::without(engine.py(), || train::Trainer::new(own, config, options))?;
         Ok(Trainer(Mutex::new(Held::Alone(trainer.into())).into()))
     }
 
@@ -117,7 +117,7 @@ impl Trainer {
     #[staticmethod]
     fn newest(engine: &Bound<'_, Engine>, folder: Location) -> PyResult<Self> {
         let own = &engine.get().0;
-        let trainer = lock::stoppable(engine.py(), || train::Trainer::newest(own, &folder.0))?;
+        let trainer = lock::without(engine.py(), || train::Trainer::newest(own, &folder.0))?;
         Ok(Trainer(Mutex::new(Held::Alone(trainer.into())).into()))
     }
 

@@ -10,17 +10,18 @@ use super::encode::Given;
 use super::session::{Session, Work, matrix};
 use super::stages::{Stage, prepare};
 use super::{Encoded, Model};
-use crate::Result;
 use crate::backend::{Executable, ProgramOptions, cpu};
 use crate::graph::{Graph, Node, Rounding, Source, TokenProducts, ValueId};
 use crate::model::encoder::{Built, Input};
 use crate::model::weights::Weights;
 use crate::ops::{Op, QuantizeKind, QuantizedLinear, Residual};
+use crate::process::threads;
 use crate::quant::balance::{RoundedRows, balanced, relative_error};
 use crate::quant::outliers::outlier;
 use crate::tensor::{Recipe, WeightSource};
 use crate::text::packing::Batch;
 use crate::text::tokenizer::{Tokenizer, Tokens};
+use crate::{Result, exit};
 
 /// What is encoded once, in float32 on the CPU, to see which columns are large: texts of several kinds and languages.
 const TEXTS: &str = include_str!("integers.txt");
@@ -70,8 +71,9 @@ fn outlier_of(graph: &Graph, weights: &dyn WeightSource) -> Result<Option<String
                 let found = numbers.chunks_exact(columns).find_map(|row| outlier(row).map(|place| row[place]));
                 Ok(found.map(|number| format!("{} holds {number} in a row of small numbers", part.name)))
             };
-            let found =
-                (0..rows).into_par_iter().step_by(ROWS).map(some).find_first(|found| !matches!(found, Ok(None)));
+            exit::check()?;
+            let all = || (0..rows).into_par_iter().step_by(ROWS).map(some);
+            let found = threads::run(|| all().find_first(|found| !matches!(found, Ok(None))))?;
             if let Some(found) = found {
                 return found;
             }
@@ -101,7 +103,8 @@ fn rounding(built: &Built, weights: &Arc<Weights>, tokens: Vec<Tokens>) -> Resul
         Ok((product.x, factors, lost))
     };
     let mut rounding = Rounding::default();
-    for (x, factors, lost) in products.par_iter().zip(&found).map(round).collect::<Result<Vec<_>>>()? {
+    for (x, factors, lost) in threads::run(|| products.par_iter().zip(&found).map(round).collect::<Result<Vec<_>>>())??
+    {
         if lost {
             rounding.kept.insert(x);
         } else if let Some(factors) = factors {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::encode::{Call, Given};
 use super::{Model, Route};
 use crate::text::tokenizer::{self, Encodings, Side, Tokens, Wanted};
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 
 impl Model {
     /// Token ids of each text, special tokens included, truncated to the limit; by the first of several routes, and without a chat
@@ -80,7 +80,7 @@ impl Route {
     /// Runs the tokenizer on its threads.
     fn on_threads<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         match &self.tokenizer_threads {
-            Some(threads) => threads.install(work),
+            Some(threads) => exit::on(threads, work),
             None => work(),
         }
     }

@@ -54,7 +54,7 @@ use crate::kernels::{Kernel, Operand, describe};
 use crate::model::shaders::shipped;
 use crate::ops::signature::Role;
 use crate::ops::{Op, Shape};
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 
 /// The code of one shader.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,6 +165,7 @@ fn shaders_of(dispatches: &[Dispatch], target: Target) -> Result<(Vec<Code>, Vec
     let (mut code, mut names): (Vec<Code>, Vec<String>) = Default::default();
     let mut known: Vec<(&Dispatch, usize)> = Vec::new();
     for dispatch in dispatches {
+        exit::check()?;
         let same = |(other, _): &&(&Dispatch, usize)| {
             let alike = std::ptr::eq(other.variant, dispatch.variant);
             alike && (target == Target::Spirv || other.constants == dispatch.constants)

@@ -32,7 +32,10 @@ pub fn write(folder: &Path, files: &[(impl AsRef<Path>, impl AsRef<[u8]>)], exis
         // Also of a link that names nothing.
         match fs::symlink_metadata(path) {
             Ok(about) if !about.is_file() && !about.is_symlink() => {
-                return Err(fault(path, "cannot be written: it is a folder or a device; name a file in a folder that can be"));
+                return Err(fault(
+                    path,
+                    "cannot be written: it is a folder or a device; name a file in a folder that can be",
+                ));
             }
             Ok(_) if existing == Existing::Refuse => return Err(there(path)),
             _ => {}

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use serde_json::{Map, Value as Json};
 
 use super::tokenizer::{Tokenizer, Tokens};
+use crate::process::threads;
 use crate::{Error, Result};
 
 /// The content of a message.
@@ -108,7 +109,8 @@ impl Chat {
             let system = Some(("system", prompt)).filter(|_| !prompt.is_empty());
             self.render(&system.into_iter().chain(messages).collect::<Vec<_>>(), task)
         };
-        let rendered = texts.par_iter().map(|texts| conversation(texts)).collect::<Result<Vec<_>>>()?;
+        let all = || texts.par_iter().map(|texts| conversation(texts)).collect::<Result<Vec<_>>>();
+        let rendered = threads::run(all)??;
         let mut tokens = tokenizer.encode_bare(&rendered, most)?;
         if self.restores && tokens.iter().any(|text| text.ids.len() >= most) {
             let fillers = FILLERS.map(|filler| conversation(&[filler; 2][..if pairs { 2 } else { 1 }]));

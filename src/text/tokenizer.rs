@@ -190,7 +190,7 @@ impl Tokenizer {
     /// `side` at which long ones are cut.
     ///
     /// # Errors
-    /// `Unsupported` where the template treats texts differently.
+    /// `Unsupported` where the template treats texts differently; `OutOfMemory` for ids that are far apart.
     pub fn exported(&self) -> Result<(String, Value)> {
         let Some(Surroundings { before, own, after }) = &self.surroundings else {
             return Err(Error::unsupported("the tokenizer", "its template treats texts differently by their tokens"));
@@ -262,7 +262,11 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], one: impl Fn(usize, &T) -> Result<
     match items {
         // A single text is not worth waking other threads.
         [item] => Ok(vec![one(0, item)?]),
-        _ => items.par_iter().enumerate().map(|(place, item)| one(place, item)).collect(),
+        _ => threads::run(|| {
+            let request = Request::current();
+            let one = |(place, item)| if request.made() { Err(Error::Interrupted) } else { one(place, item) };
+            items.par_iter().enumerate().map(one).collect()
+        })?,
     }
 }
 

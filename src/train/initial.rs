@@ -4,9 +4,11 @@ use rayon::prelude::*;
 
 use super::Parameter;
 use super::config::{ATTENTION_OUTPUT, FEED_FORWARD_OUT, TransformerConfig};
-use crate::Result;
+use crate::exit::Request;
 use crate::ops::rng::philox;
 use crate::process::memory::filled;
+use crate::process::threads;
+use crate::{Error, Result};
 
 /// Deviation of the matrices and tables (Radford et al. 2019).
 const DEVIATION: f64 = 0.02;
@@ -29,11 +31,15 @@ pub(super) fn initial(config: &TransformerConfig, parameter: &Parameter, place: 
     let added = [ATTENTION_OUTPUT, FEED_FORWARD_OUT].iter().any(|part| name.ends_with(&format!("{part}.weight")));
     let deviation = if added { DEVIATION / ((2 * config.num_layers) as f64).sqrt() } else { DEVIATION };
     let mut numbers = same(0.0)?;
-    numbers.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, numbers)| {
-        for (number, index) in numbers.iter_mut().zip(chunk * CHUNK..) {
-            *number = (deviation * normal(seed, place as u32, index as u64)) as f32;
-        }
-    });
+    threads::run(|| {
+        let request = Request::current();
+        numbers.par_chunks_mut(CHUNK).enumerate().try_for_each(|(chunk, numbers)| {
+            for (number, index) in numbers.iter_mut().zip(chunk * CHUNK..) {
+                *number = (deviation * normal(seed, place as u32, index as u64)) as f32;
+            }
+            if request.made() { Err(Error::Interrupted) } else { Ok(()) }
+        })
+    })??;
     Ok(numbers)
 }
 

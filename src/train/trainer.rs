@@ -110,7 +110,9 @@ impl Trainer {
             run => run,
         };
         let run = run.and_then(|outcome| {
-            let mut numbers = self.numbers(&outcome.losses.iter().chain([&outcome.norm]).collect::<Vec<_>>())?;
+            let read: Vec<&Array> = outcome.losses.iter().chain([&outcome.norm]).collect();
+            // The parameters are those of the next step already.
+            let mut numbers = exit::undivided(|| self.numbers(&read))?;
             let norm = numbers.pop().unwrap_or(f32::NAN);
             Ok((numbers, norm, outcome))
         });

@@ -10,6 +10,7 @@ use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
 use crate::process::memory::need;
+use crate::process::threads;
 use crate::{Error, Result, exit};
 
 /// Kind of the tokens of a text.
@@ -64,7 +65,7 @@ impl Vocabulary {
         need(text.len() as u128, "a copy of the text")?;
         let text = characters(text)?.to_owned();
         // Its parts take as long as they take.
-        exit::abandonable(move || Vocabulary::learn(&text, size))?
+        exit::abandonable(move || threads::run(|| Vocabulary::learn(&text, size))?)?
     }
 
     fn learn(text: &str, size: usize) -> Result<Self> {
@@ -113,13 +114,16 @@ impl Vocabulary {
     /// `InvalidArgument` for a text that is not UTF-8, but for tokens that are bytes.
     pub fn encode(&self, text: &[u8]) -> Result<Vec<u32>> {
         let Some(pieces) = &self.0 else { return Ok(text.iter().copied().map(u32::from).collect()) };
-        let mut tokens = Vec::new();
-        for parts in parts(characters(text)?).chunks(rayon::current_num_threads()) {
-            exit::check()?;
-            let found = pieces.tokenizer.encode_batch_fast(parts.to_vec(), false).map_err(fault)?;
-            tokens.extend(found.iter().flat_map(|part| part.get_ids()));
-        }
-        Ok(tokens)
+        let parts = parts(characters(text)?);
+        threads::run(|| {
+            let mut tokens = Vec::new();
+            for parts in parts.chunks(rayon::current_num_threads()) {
+                exit::check()?;
+                let found = pieces.tokenizer.encode_batch_fast(parts.to_vec(), false).map_err(fault)?;
+                tokens.extend(found.iter().flat_map(|part| part.get_ids()));
+            }
+            Ok(tokens)
+        })?
     }
 
     /// The bytes of tokens, which may end within a character.

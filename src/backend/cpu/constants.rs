@@ -15,7 +15,7 @@ use crate::ops::signature::Role;
 use crate::ops::{Counts, IntegerLinear, Levels, Op, QuantizedLinear, Scope};
 use crate::process::memory::need_many;
 use crate::tensor::{Part, TensorView, WeightSource};
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 
 fn names(parts: &[Part]) -> String {
     parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join("+")
@@ -95,6 +95,7 @@ impl Constants {
         let mut packed: HashMap<&[Part], Arc<[Packed]>> = HashMap::new();
         let mut floats: HashMap<&[Part], Arc<Floats>> = HashMap::new();
         for node in &plan.graph.nodes {
+            exit::check()?;
             for (place, id) in node.operands.iter().enumerate() {
                 let value = plan.graph.value(*id);
                 let own = plan.graph.value(plan.graph.viewed(*id));

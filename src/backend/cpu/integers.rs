@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::simd::{Arch, ByteUnit, INTEGER_PANEL, Line, integer_panel, multiply_integers};
 use crate::Result;
+use crate::process::threads;
 
 /// A weight `[columns, depth]`.
 pub struct PackedIntegers<'a> {
@@ -24,7 +25,7 @@ enum Stored<'a> {
 
 impl<'a> PackedIntegers<'a> {
     /// Packs the matrix whose row `n` (of `columns`) `read` writes into a slice of `depth`, in panels where the processor
-    /// multiplies these. Runs on rayon's current pool.
+    /// multiplies these. Runs on the current pool.
     ///
     /// # Errors
     /// Those of `read`.
@@ -36,25 +37,28 @@ impl<'a> PackedIntegers<'a> {
     ) -> Result<Self> {
         let Some(unit) = unit.filter(|_| depth > 0) else {
             let mut rows = vec![0; columns * depth];
-            let each = rows.par_chunks_exact_mut(depth.max(1)).enumerate();
-            each.try_for_each(|(n, row)| read(n, row))?;
+            threads::run(|| {
+                let each = rows.par_chunks_exact_mut(depth.max(1)).enumerate();
+                each.try_for_each(|(n, row)| read(n, row))
+            })??;
             return Ok(PackedIntegers::in_rows(columns, depth, Cow::Owned(rows)));
         };
         let lines = unit.lines(depth);
         let mut panels = vec![Line::default(); columns.div_ceil(INTEGER_PANEL) * lines];
         let mut sums = vec![0; columns];
-        panels.par_chunks_exact_mut(lines).zip(sums.par_chunks_mut(INTEGER_PANEL)).enumerate().try_for_each_init(
-            || vec![0; INTEGER_PANEL * depth],
-            |rows, (number, (panel, sums))| {
-                let rows = &mut rows[..sums.len() * depth];
-                for ((column, row), sum) in rows.chunks_exact_mut(depth).enumerate().zip(sums) {
-                    read(number * INTEGER_PANEL + column, row)?;
-                    *sum = row.iter().map(|w| i32::from(*w)).sum();
-                }
-                integer_panel(rows, depth, panel);
-                Ok(())
-            },
-        )?;
+        let pack = |rows: &mut Vec<i8>, (number, (panel, sums)): (usize, (&mut [Line], &mut [i32]))| {
+            let rows = &mut rows[..sums.len() * depth];
+            for ((column, row), sum) in rows.chunks_exact_mut(depth).enumerate().zip(sums) {
+                read(number * INTEGER_PANEL + column, row)?;
+                *sum = row.iter().map(|w| i32::from(*w)).sum();
+            }
+            integer_panel(rows, depth, panel);
+            Ok(())
+        };
+        threads::run(|| {
+            let pieces = panels.par_chunks_exact_mut(lines).zip(sums.par_chunks_mut(INTEGER_PANEL));
+            pieces.enumerate().try_for_each_init(|| vec![0; INTEGER_PANEL * depth], pack)
+        })??;
         Ok(PackedIntegers { columns, depth, stored: Stored::Panels { unit, lines: panels, sums } })
     }
 

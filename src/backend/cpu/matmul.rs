@@ -30,8 +30,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Packs the matrix whose row `n` (of `columns`) `read` writes into a slice of `depth`. Runs on rayon's current
-    /// pool.
+    /// Packs the matrix whose row `n` (of `columns`) `read` writes into a slice of `depth`. Runs on the current pool.
     ///
     /// # Errors
     /// `OutOfMemory`, and those of `read`.
@@ -133,19 +132,22 @@ fn panels(
     pack: impl Fn(&[f32], &mut [f32]) + Sync,
 ) -> Result<Floats> {
     let mut panels = Floats::zeros(columns.div_ceil(width) * floats, "a weight matrix")?;
+    let request = Request::current();
+    let packed = |rows: &mut Vec<f32>, (number, panel): (usize, &mut [f32])| {
+        if request.made() {
+            return Err(Error::Interrupted);
+        }
+        let first = number * width;
+        let rows = &mut rows[..width.min(columns - first) * depth];
+        for (i, row) in rows.chunks_exact_mut(depth).enumerate() {
+            read(first + i, row)?;
+        }
+        pack(rows, panel);
+        Ok(())
+    };
     if depth > 0 {
-        panels.par_chunks_mut(floats).enumerate().try_for_each_init(
-            || vec![0.0f32; width * depth],
-            |rows, (number, panel)| {
-                let first = number * width;
-                let rows = &mut rows[..width.min(columns - first) * depth];
-                for (i, row) in rows.chunks_exact_mut(depth).enumerate() {
-                    read(first + i, row)?;
-                }
-                pack(rows, panel);
-                Ok(())
-            },
-        )?;
+        let rows = || vec![0.0f32; width * depth];
+        threads::run(|| panels.par_chunks_mut(floats).enumerate().try_for_each_init(rows, packed))??;
     }
     Ok(panels)
 }

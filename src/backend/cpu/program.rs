@@ -20,11 +20,12 @@ use super::written::Written;
 use crate::backend::chunk::{Chunk, aligned, from_first};
 use crate::backend::{BatchLimits, Executable, Feed, Pending, ProgramOptions};
 use crate::dtype::DType;
+use crate::exit::Request;
 use crate::graph::{Node, Plan};
 use crate::ops::Dim;
 use crate::ops::signature::Role;
-use crate::stats::COUNTERS;
 use crate::process::memory::filled;
+use crate::stats::COUNTERS;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
 
@@ -131,10 +132,12 @@ impl CpuProgram {
             work.push((chunk, own.collect()));
         }
         self.threads.run(|| match cut.team {
-            Team::Alone if self.threads.count() > 1 => work
-                .into_par_iter()
-                .with_max_len(1)
-                .try_for_each(|(chunk, outputs)| self.run_chunk(feed, chunk, Team::Alone, outputs)),
+            Team::Alone if self.threads.count() > 1 => {
+                let request = Request::current();
+                work.into_par_iter().with_max_len(1).try_for_each(|(chunk, outputs)| {
+                    request.serve(|| self.run_chunk(feed, chunk, Team::Alone, outputs))
+                })
+            }
             team => work.into_iter().try_for_each(|(chunk, outputs)| self.run_chunk(feed, chunk, team, outputs)),
         })??;
         Ok(outputs)

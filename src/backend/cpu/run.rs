@@ -7,20 +7,35 @@ use super::kernels::{self, Memory};
 use super::step::Step;
 use super::written::Written;
 use crate::graph::{Node, Storage, ValueId};
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 
 impl Written {
-    /// Allocates memory for the batch of `step`, and runs the nodes of its plan whose numbers `needed` accepts.
+    /// Allocates memory for the batch of `step`, and runs the nodes of its plan whose numbers `needed` accepts. A request to
+    /// stop ends it before the first node that writes a state, so that states are all written or none.
     ///
     /// # Errors
-    /// As [`kernels::run`].
+    /// As [`kernels::run`], and `Interrupted`.
     pub fn run(&mut self, step: Step<'_>, needed: impl Fn(usize) -> bool) -> Result<()> {
         self.buffers.resize_with(step.plan.buffers.len(), Floats::default);
         for (floats, buffer) in self.buffers.iter_mut().zip(&step.plan.buffers) {
             floats.resize(buffer.bytes(step.counts) / 4, "activations")?;
         }
-        let mut nodes = step.plan.graph.nodes.iter().enumerate().filter(|(number, _)| needed(*number));
-        nodes.try_for_each(|(_, node)| self.run_node(step, node))
+        let nodes = step.plan.graph.nodes.iter().enumerate().filter(|(number, _)| needed(*number));
+        let mut writes = false;
+        for (_, node) in nodes {
+            writes |= node.results.iter().any(|id| matches!(step.plan.storage[id.0], Storage::State(_)));
+            if writes {
+                exit::undivided(|| self.run_node(step, node))?;
+            } else {
+                exit::check()?;
+                self.run_node(step, node)?;
+            }
+            // Kernels leave out the rest of a step then.
+            if exit::begun() || (!writes && exit::requested()) {
+                return Err(Error::Interrupted);
+            }
+        }
+        Ok(())
     }
 
     /// Runs a node, which reads this memory without its own results.

@@ -7,6 +7,7 @@ use super::simd::Arch;
 use super::threads::Team;
 use super::written::Written;
 use crate::dtype::DType;
+use crate::exit::Request;
 use crate::graph::{Plan, Source, Storage, Value, ValueId};
 use crate::ops::{Counts, Shape};
 use crate::tensor::Part;
@@ -141,9 +142,13 @@ impl SharedRows<'_> {
 
     /// As [`SharedRows::vectorized`], row by row: passes each to `work` with its index.
     pub fn each(self, work: impl Fn(usize, &mut [f32]) + Sync) {
-        let columns = self.columns;
+        let (columns, request) = (self.columns, Request::current());
         self.vectorized(inlined!(|first, part| {
             for (row, y) in (first..).zip(part.chunks_exact_mut(columns)) {
+                // The step's results are then of no use, and nothing reads them.
+                if request.made() {
+                    return;
+                }
                 work(row, y);
             }
         }));

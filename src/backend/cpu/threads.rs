@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use crate::exit::{self, Request};
 use crate::{Error, Result};
 
 /// Processors this process may use; affinity and cgroup quotas (v1 and v2) are respected.
@@ -60,7 +61,7 @@ impl Threads {
             )));
         }
         Ok(match &self.pool {
-            Some(pool) => pool.install(work),
+            Some(pool) => exit::on(pool, work),
             None => work(),
         })
     }
@@ -86,19 +87,20 @@ impl Team {
     }
 
     /// Splits `out` into pieces of whole rows, at least `least` rows each, and passes each to `work` with the index of
-    /// its first row.
+    /// its first row; after a request to stop no more of them.
     pub fn rows(self, out: &mut [f32], columns: usize, least: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
         let done = self.try_rows(out, columns, least, |first, piece| {
             work(first, piece);
             Ok(())
         });
-        debug_assert!(done.is_ok());
+        // A request to stop is seen after the step.
+        debug_assert!(matches!(done, Ok(()) | Err(Error::Interrupted)));
     }
 
     /// As [`Team::rows`], for work that may fail.
     ///
     /// # Errors
-    /// The errors of `work`.
+    /// The errors of `work`, and `Interrupted`.
     pub fn try_rows(
         self,
         out: &mut [f32],
@@ -111,22 +113,40 @@ impl Team {
         }
         let rows = out.len() / columns;
         let piece = rows.div_ceil(self.size()).max(least);
+        let most = (MOST_ELEMENTS / columns).max(least);
         if self == Team::Alone || piece >= rows {
-            return work(0, out);
+            return one_by_one(out, columns, (0, most), &Request::current(), &work);
         }
-        side_by_side(out, columns, piece, &work)
+        side_by_side(out, columns, (piece, most), &work)
     }
 }
 
+/// Elements that a thread computes without looking for a request to stop: some tenths of a second of most products, and so many
+/// that reading the weights once more for the next ones takes little.
+const MOST_ELEMENTS: usize = 1 << 21;
+
+type Work<'a> = &'a (dyn Fn(usize, &mut [f32]) -> Result<()> + Sync);
+
 /// Passes pieces of so many rows to the threads of a pool. One function for all work, of which a process has some fifty: what it
 /// takes of rayon is compiled once.
-fn side_by_side(
+fn side_by_side(out: &mut [f32], columns: usize, (piece, most): (usize, usize), work: Work<'_>) -> Result<()> {
+    let request = Request::current();
+    let pieces = out.par_chunks_mut(piece * columns).enumerate();
+    pieces.try_for_each(|(i, rows)| request.serve(|| one_by_one(rows, columns, (i * piece, most), &request, work)))
+}
+
+/// Passes pieces of at most so many rows one after the other, the first of which has the index `first`.
+fn one_by_one(
     out: &mut [f32],
     columns: usize,
-    piece: usize,
-    work: &(dyn Fn(usize, &mut [f32]) -> Result<()> + Sync),
+    (first, most): (usize, usize),
+    request: &Request,
+    work: Work<'_>,
 ) -> Result<()> {
-    out.par_chunks_mut(piece * columns).enumerate().try_for_each(|(i, rows)| work(i * piece, rows))
+    out.chunks_mut(most * columns).enumerate().try_for_each(|(i, rows)| match request.made() {
+        true => Err(Error::Interrupted),
+        false => work(first + i * most, rows),
+    })
 }
 
 #[cfg(test)]

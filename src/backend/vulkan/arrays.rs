@@ -193,7 +193,8 @@ impl ArrayEngine for VulkanArrays {
             }
             (results, work.last)
         };
-        device.wait(ticket)?;
+        // What was recorded is submitted, and its recording keeps what it uses.
+        device.wait_or_stop(ticket)?;
         let (mut copies, mut found) = (copies.into_iter(), Vec::with_capacity(parts.len()));
         for (_, bytes) in parts {
             let mut content = filled(*bytes, 0, "an array on the host")?;
@@ -213,6 +214,12 @@ impl ArrayEngine for VulkanArrays {
     }
 
     fn synchronize(&self) -> Result<()> {
+        let last = {
+            let work = &mut *lock(&self.work);
+            work.submit()?;
+            work.last
+        };
+        self.opened.device.wait_or_stop(last)?;
         lock(&self.work).finish()
     }
 

@@ -53,15 +53,18 @@ impl Pipelines {
         let mut seen = HashSet::new();
         let missing: Vec<_> = wanted.iter().filter(|(key, _)| !made.contains_key(key) && seen.insert(key)).collect();
         let mut compiled: Vec<_> = missing.iter().map(|_| None).collect();
-        side_by_side::for_each(missing.iter().zip(&mut compiled), missing.len(), |((key, variant), place)| {
-            let start = Instant::now();
-            *place = Some((Pipeline::new(device, variant, &key.1), start.elapsed()));
-        });
-        for ((key, variant), (pipeline, time)) in missing.iter().zip(compiled.into_iter().flatten()) {
+        let all =
+            side_by_side::for_each(missing.iter().zip(&mut compiled), missing.len(), |((key, variant), place)| {
+                let start = Instant::now();
+                *place = Some((Pipeline::new(device, variant, &key.1), start.elapsed()));
+            });
+        for ((key, variant), place) in missing.iter().zip(compiled) {
+            let Some((pipeline, time)) = place else { continue };
             log::debug!(target: "grilly", "compiled {} {:?} in {time:.2?}", variant.name, key.1);
             made.insert(key.clone(), pipeline?);
             self.unsaved.store(true, Relaxed);
         }
+        all?;
         Ok(wanted.iter().map(|(key, _)| made[key].clone()).collect())
     }
 

@@ -13,12 +13,12 @@ use super::prepared::{Bound, GROUPS, Prepared};
 use super::profile;
 use super::raw::{Buffer, Device, Kind, Recording, Slice, Ticket, Timing};
 use super::record::Commands;
-use crate::Result;
 use crate::backend::{BatchLimits, Feed, Reader};
 use crate::dtype::DType;
 use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
+use crate::{Result, exit};
 
 /// State shared by all slots of a program.
 pub(super) struct Shared {
@@ -177,6 +177,7 @@ impl Slot {
     pub(super) fn finish(&mut self, shared: &Shared, reader: Reader<'_>) -> Result<()> {
         shared.device.wait(self.ticket)?;
         while self.submitted < self.parts.len() {
+            exit::check()?;
             self.submit(&shared.device, true)?;
             shared.device.wait(self.ticket)?;
         }

@@ -68,7 +68,7 @@ fn read(tensor: &TensorView<'_>, first: usize, dtype: DType, memory: &mut [u8]) 
         if let Err(error) = tensor.read(first + number * PIECE, dtype, piece) {
             *lock(&fault) = Some(error);
         }
-    });
+    })?;
     fault.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 

@@ -65,6 +65,8 @@ pub(super) struct Work {
     /// Finished and cleared, ready for reuse.
     rested: Vec<Recording>,
     pub(super) last: Ticket,
+    /// A plan that updates states is being appended: a stop would leave some of them updated.
+    undivided: bool,
     counts: HashMap<Counts, Slice>,
     /// Bound in place of operands without elements.
     nothing: Option<Slice>,
@@ -79,9 +81,24 @@ impl Work {
     /// No work yet, on at most `memory_limit` bytes of device memory, if there is a limit.
     pub(super) fn new(opened: &Arc<Opened>, memory_limit: Option<u64>) -> Self {
         let memory = memory_limit.unwrap_or(u64::MAX).min(opened.device.capabilities.memory / 16 * 15);
-        let (commands, staged, running, rested, last, counts, nothing, free, replays, waiting) = Default::default();
+        let (commands, staged, running, rested, last, undivided) = Default::default();
+        let (counts, nothing, free, replays, waiting) = Default::default();
         let (opened, budget) = (opened.clone(), Budget::new(memory));
-        Work { opened, budget, commands, staged, running, rested, last, counts, nothing, free, replays, waiting }
+        Work {
+            opened,
+            budget,
+            commands,
+            staged,
+            running,
+            rested,
+            last,
+            undivided,
+            counts,
+            nothing,
+            free,
+            replays,
+            waiting,
+        }
     }
 
     /// Frees what finished recordings kept alive, after reading their times, and those buffers of dropped arrays that
@@ -214,13 +231,15 @@ impl Work {
         guarded: bool,
     ) -> Result<Vec<Slice>> {
         self.make_room()?;
-        let replayed = if guarded { None } else { self.replayed(ready, &inputs, &states)? };
-        let buffers = match replayed {
-            Some(buffers) => buffers,
-            None => self.append(ready, inputs, states, guarded)?,
-        };
-        self.submit_long()?;
-        Ok(buffers)
+        self.undivided = !states.is_empty();
+        let replayed = if guarded { Ok(None) } else { self.replayed(ready, &inputs, &states) };
+        let buffers = replayed.and_then(|replayed| match replayed {
+            Some(buffers) => Ok(buffers),
+            None => self.append(ready, inputs, states, guarded),
+        });
+        let submitted = buffers.and_then(|buffers| self.submit_long().map(|()| buffers));
+        self.undivided = false;
+        submitted
     }
 
     /// Runs a single dispatch.
@@ -263,6 +282,13 @@ impl Work {
             return Ok(None);
         }
         self.release_finished()?;
+        if let Some(oldest) = self.running.front().filter(|_| self.rested.is_empty() && !self.undivided)
+            && self.running.len() >= MOST_RECORDINGS
+            && !self.opened.device.reached(oldest.ticket())?
+        {
+            // Before the commands are taken, which a stop would lose.
+            self.opened.device.wait_or_stop(oldest.ticket())?;
+        }
         let earlier = match self.rested.pop() {
             None if self.running.len() >= MOST_RECORDINGS => self.running.pop_front(),
             rested => rested,

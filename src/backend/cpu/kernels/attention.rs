@@ -28,11 +28,12 @@ use crate::backend::cpu::panels::Panels;
 use crate::backend::cpu::simd::{self, Arch};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
+use crate::exit::Request;
 use crate::ops::Attention;
 use crate::ops::attention::Sight;
 use crate::ops::rng::Sequence;
 use crate::text::packing;
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 
 /// Scores in memory at a time, in floats: a third of a first-level cache.
 const SCORES: usize = 4096;
@@ -261,6 +262,9 @@ fn alone(arch: Arch, text: Text<'_>, scratch: &mut Floats, out: &mut [f32]) -> R
     let (packed, working) = scratch.split_at_mut(one);
     let group = text.op.heads / text.op.kv_heads;
     for head in 0..text.op.kv_heads {
+        if exit::requested() {
+            return Err(Error::Interrupted);
+        }
         text.pack(arch, head, packed);
         let (heads, queries) = (head * group..(head + 1) * group, 0..text.queries);
         Attend { text, heads, queries, packed, working, out }.run(arch);
@@ -275,11 +279,12 @@ fn together(arch: Arch, threads: usize, text: Text<'_>, scratch: &mut Floats, ou
     scratch.resize(one * text.op.kv_heads, "attention")?;
     scratch.par_chunks_mut(one).enumerate().for_each(|(head, packed)| text.pack(arch, head, packed));
     let rows = text.queries.div_ceil(threads).min(text.query_rows()).max(1);
+    let request = Request::current();
     out.par_chunks_mut(rows * stride).enumerate().for_each_init(
         || vec![0.0f32; text.working()],
         |working, (i, out)| {
             let queries = i * rows..i * rows + out.len() / stride;
-            for (head, packed) in scratch.chunks_exact(one).enumerate() {
+            for (head, packed) in scratch.chunks_exact(one).enumerate().take_while(|_| !request.made()) {
                 let heads = head * group..(head + 1) * group;
                 Attend { text, heads, queries: queries.clone(), packed, working, out }.run(arch);
             }

@@ -20,7 +20,7 @@ use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
 use crate::ops::AttentionBackward;
 use crate::text::packing;
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 
 /// Numbers of a block's matrices, each of which has a row per query and a column per key: some fit a second-level cache.
 const SCORES: usize = 32 << 10;
@@ -170,6 +170,9 @@ pub(super) fn attention_backward(step: &Step<'_>, op: &AttentionBackward, memory
                 task(first).run(scratch);
             } else {
                 scratch.par_chunks_mut(one).enumerate().for_each(|(place, memory)| task(first + place).run(memory));
+            }
+            if exit::requested() {
+                return Err(Error::Interrupted);
             }
             for (place, memory) in scratch.chunks_exact_mut(one).enumerate() {
                 task(first + place).store(op, memory, results);

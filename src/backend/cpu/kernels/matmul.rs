@@ -9,14 +9,15 @@
 use rayon::prelude::*;
 
 use super::Scratched;
-use crate::Result;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::matmul::{Packed, multiply};
 use crate::backend::cpu::panels::Panels;
 use crate::backend::cpu::simd::{self, Arch, Finish, PANEL_VECTORS, Product, Scale};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
+use crate::exit::Request;
 use crate::ops::{Matmul, Strided};
+use crate::{Error, Result};
 
 /// Pieces of a batch per thread, so that no thread waits long for another.
 const PIECES: usize = 4;
@@ -36,12 +37,13 @@ pub(super) fn products(step: &Step<'_>, product: &Strided, scratch: &mut Floats,
     if one == 0 {
         return Ok(());
     }
+    let request = Request::current();
     match step.team {
-        Team::Alone => batch.run(0, scratch, out),
+        Team::Alone => batch.run(0, scratch, out, &request),
         Team::All(threads) if product.batches() >= threads => {
             let piece = product.batches().div_ceil(PIECES * threads);
             let pieces = out.par_chunks_mut(piece * one).enumerate();
-            pieces.try_for_each(|(i, out)| batch.run(i * piece, &mut Floats::default(), out))
+            pieces.try_for_each(|(i, out)| batch.run(i * piece, &mut Floats::default(), out, &request))
         }
         team => {
             let mut pieces = out.chunks_exact_mut(one).enumerate();
@@ -72,7 +74,7 @@ impl Batch<'_> {
     }
 
     /// Computes the products from index `first` on, in order.
-    fn run(&self, first: usize, scratch: &mut Floats, out: &mut [f32]) -> Result<()> {
+    fn run(&self, first: usize, scratch: &mut Floats, out: &mut [f32], request: &Request) -> Result<()> {
         let Strided { rows, columns, depth, .. } = *self.product;
         let panels = self.panels();
         let packed = panels.padded * depth;
@@ -80,6 +82,9 @@ impl Batch<'_> {
         let (packed, turned) = scratch.split_at_mut(packed);
         let mut last = None;
         for (number, out) in out.chunks_exact_mut(rows * columns).enumerate() {
+            if request.made() {
+                return Err(Error::Interrupted);
+            }
             let (a, b) = self.product.starts(first + number);
             if last.replace(b) != Some(b) {
                 self.pack(&self.b[b..], panels, packed);

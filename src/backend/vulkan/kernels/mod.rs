@@ -43,7 +43,7 @@ use super::lowering::Lowering;
 use crate::backend::Narrow;
 use crate::graph::Plan;
 use crate::ops::{Op, each_op};
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 
 /// Lowers every node of the plan to the shaders registered for its architecture.
 ///
@@ -60,6 +60,7 @@ pub fn lower(plan: &Plan, capabilities: &Capabilities) -> Result<Vec<Dispatch>> 
 pub fn lower_for(plan: &Plan, capabilities: &Capabilities, narrow: Narrow) -> Result<Vec<Dispatch>> {
     let mut dispatches = Vec::new();
     for node in &plan.graph.nodes {
+        exit::check()?;
         let mut lowering = Lowering::new(plan, node, capabilities, narrow);
         lower_node(&mut lowering)?;
         dispatches.append(&mut lowering.dispatches);

@@ -3,11 +3,11 @@
 mod create;
 mod end;
 mod failure;
+mod wait;
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use ash::{ext, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
@@ -21,12 +21,6 @@ use crate::backend::faults::{Fault, strikes};
 use crate::backend::vulkan::Capabilities;
 use crate::stats::COUNTERS;
 use crate::{Error, Result, exit};
-
-/// How often a wait checks for a lost device or the end of the process.
-const LOOK_UP: Duration = Duration::from_millis(100);
-
-/// How long destruction waits for the device before it leaks instead.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The number of a submission on its device; it is finished when the device's timeline has reached the number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,77 +185,6 @@ impl Device {
             recording.count();
         }
         Ok(ticket)
-    }
-
-    /// Whether a submission is finished.
-    ///
-    /// # Errors
-    /// A driver error.
-    pub fn reached(&self, ticket: Ticket) -> Result<bool> {
-        if ticket.0 <= self.seen.load(Acquire) {
-            return Ok(true);
-        }
-        // SAFETY: the semaphore lives as long as the device.
-        let value = unsafe { self.handle.get_semaphore_counter_value(self.timeline) };
-        let value = value.map_err(|cause| self.failure("vkGetSemaphoreCounterValue", cause))?;
-        self.seen.fetch_max(value, AcqRel);
-        Ok(value >= ticket.0)
-    }
-
-    /// Waits until a submission is finished.
-    ///
-    /// # Errors
-    /// As [`Device::check`], or a driver error.
-    pub fn wait(&self, ticket: Ticket) -> Result<()> {
-        COUNTERS.waits.fetch_add(1, Relaxed);
-        loop {
-            self.check("a wait")?;
-            if self.wait_for(ticket, LOOK_UP)? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// As [`Device::wait`], but neither checked nor counted for a submission that is known to be finished.
-    ///
-    /// # Errors
-    /// As [`Device::wait`].
-    pub fn wait_unless_reached(&self, ticket: Ticket) -> Result<()> {
-        if self.reached(ticket)? { Ok(()) } else { self.wait(ticket) }
-    }
-
-    fn wait_for(&self, ticket: Ticket, time: Duration) -> Result<bool> {
-        let (semaphores, values) = ([self.timeline], [ticket.0]);
-        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
-        // SAFETY: the semaphore lives as long as the device.
-        match unsafe { self.handle.wait_semaphores(&info, time.as_nanos() as u64) } {
-            Ok(()) => {
-                self.seen.fetch_max(ticket.0, AcqRel);
-                Ok(true)
-            }
-            Err(vk::Result::TIMEOUT) => Ok(false),
-            Err(cause) => Err(self.failure("vkWaitSemaphores", cause)),
-        }
-    }
-
-    /// Waits for a limited time until the resources of a submission may be destroyed. `false` means that they must be
-    /// leaked.
-    pub(super) fn settle(&self, ticket: Ticket) -> bool {
-        if self.forked() {
-            return false;
-        }
-        let started = Instant::now();
-        loop {
-            let closing = exit::begun();
-            match self.wait_for(ticket, if closing { Duration::ZERO } else { LOOK_UP }) {
-                Ok(true) => return true,
-                Ok(false) if started.elapsed() < PATIENCE && !closing => {}
-                Ok(false) => return false,
-                // A lost device executes nothing more.
-                Err(Error::DeviceLost { .. }) => return true,
-                Err(_) => return false,
-            }
-        }
     }
 
     /// The driver's pipeline cache, for the next run.
