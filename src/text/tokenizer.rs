@@ -20,6 +20,7 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
+mod words;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -42,6 +43,7 @@ pub use encodings::{Encodings, Given, Padding, Sequence, Shortened, Truncation, 
 use load::Loaded;
 pub use side::Side;
 use surroundings::{Surroundings, post_process};
+pub(crate) use words::Library;
 
 /// A text's tokens, special tokens included, truncated to the limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -11,6 +11,7 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
 use crate::process::memory::need;
 use crate::process::threads;
+use crate::text::tokenizer::Library;
 use crate::{Error, Result, exit};
 
 /// Kind of the tokens of a text.
@@ -30,7 +31,7 @@ pub enum TokenKind {
 pub struct Vocabulary(Option<Arc<Pieces>>);
 
 struct Pieces {
-    tokenizer: Tokenizer,
+    tokenizer: Library,
     json: String,
     /// Of each token.
     bytes: Vec<Vec<u8>>,
@@ -83,7 +84,7 @@ impl Vocabulary {
     /// # Errors
     /// `InvalidArgument` for a file of another kind.
     pub fn read(json: String) -> Result<Self> {
-        let tokenizer = Tokenizer::from_bytes(&json).map_err(fault)?;
+        let tokenizer: Library = json.parse().map_err(fault)?;
         let mut found: Vec<(String, u32)> = tokenizer.get_vocab(true).into_iter().collect();
         found.sort_unstable_by_key(|(_, id)| *id);
         let of_characters = byte_of_characters();

@@ -2,8 +2,9 @@
 
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
-use tokenizers::{NormalizedString, Normalizer, Tokenizer};
+use tokenizers::{NormalizedString, Normalizer};
 
+use super::Library;
 use super::parts::quotes;
 
 /// The spaces at which a text may be cut; the space belongs to the part after the cut.
@@ -29,7 +30,7 @@ impl Cuts {
     /// at white space then ends a word there, and marks and pieces depend on each word alone. The words of byte-level
     /// BPE contain a space only as their first character: a word that starts before the cut ends at the visible
     /// character before it, with or without the text that follows.
-    pub fn of(tokenizer: &Tokenizer) -> Self {
+    pub fn of(tokenizer: &Library) -> Self {
         let normalizer = tokenizer.get_normalizer();
         let normalized = |text: &str| {
             let mut text = NormalizedString::from(text);

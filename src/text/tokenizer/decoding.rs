@@ -1,11 +1,10 @@
 //! From ids back to texts, and what the files say about a tokenizer beside its ids.
 
-use tokenizers::models::ModelWrapper;
 use tokenizers::{Decoder, PostProcessor};
 
 use super::settings::Settings;
 use super::special::Specials;
-use super::{Tokenizer, guarded};
+use super::{Library, Tokenizer, guarded};
 use crate::error::brief;
 use crate::{Error, Result};
 
@@ -27,7 +26,7 @@ pub struct Described {
 }
 
 impl Described {
-    pub(super) fn read(settings: &Settings, specials: &Specials, tokenizer: &tokenizers::Tokenizer) -> Result<Self> {
+    pub(super) fn read(settings: &Settings, specials: &Specials, tokenizer: &Library) -> Result<Self> {
         let flag = |key: &str| Ok::<_, Error>(settings.flag(key)?.unwrap_or(false));
         let corrupts = flag("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output")?;
         Ok(Described {
@@ -35,7 +34,7 @@ impl Described {
             extra: specials.extra().map(str::to_owned).collect(),
             inputs: settings.input_names()?,
             cleans_up: flag("clean_up_tokenization_spaces")?,
-            can_clean_up: corrupts || !matches!(tokenizer.get_model(), ModelWrapper::BPE(_)),
+            can_clean_up: corrupts || !tokenizer.get_model().merges(),
             splits_special: tokenizer.get_encode_special_tokens(),
         })
     }

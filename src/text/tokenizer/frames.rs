@@ -1,14 +1,13 @@
 //! The tokens around texts.
 
-use tokenizers::Tokenizer;
 use tokenizers::processors::PostProcessorWrapper;
 use tokenizers::processors::roberta::RobertaProcessing;
 use tokenizers::processors::template::{SpecialToken, TemplateProcessing};
 
 use super::classes::{Around, Class, Model, Pair};
-use super::guarded;
 use super::settings::Settings;
 use super::special::Specials;
+use super::{Library, guarded};
 use crate::{Error, Result};
 
 /// A token and its id.
@@ -60,7 +59,7 @@ impl Frame {
     /// The template for the tokens of a text; `beside_file` says that there is a tokenizer.json.
     pub fn template(
         self,
-        tokenizer: &Tokenizer,
+        tokenizer: &Library,
         settings: &Settings,
         specials: &Specials,
         beside_file: bool,
@@ -95,7 +94,7 @@ impl Frame {
     /// The tokens of two roles, of which either may be none, and their ids.
     fn tokens(
         self,
-        tokenizer: &Tokenizer,
+        tokenizer: &Library,
         [first, last]: [Option<&str>; 2],
         specials: &Specials,
     ) -> Result<[Option<Token>; 2], String> {
@@ -128,7 +127,7 @@ impl Frame {
 }
 
 /// Warns of flags that the reference ignores beside tokenizer.json, where the tokens around a text are others.
-pub(super) fn name_ignored_flags(tokenizer: &Tokenizer, settings: &Settings, specials: &Specials) -> Result<()> {
+pub(super) fn name_ignored_flags(tokenizer: &Library, settings: &Settings, specials: &Specials) -> Result<()> {
     for role in ["bos_token", "eos_token"] {
         let Some(token) = asked(settings, specials, role)?.and_then(|role| specials.of(role)) else { continue };
         let around = guarded(|| tokenizer.encode_fast("", true));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::normalizers::utils::{Lowercase, Sequence};
 use tokenizers::processors::PostProcessorWrapper;
-use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
+use tokenizers::{PaddingDirection, TruncationDirection};
 
 use super::choice::OwnTokenizers;
 use super::classes::{Around, Class, Model};
@@ -19,13 +19,13 @@ use super::sentence_pieces::SentencePieces;
 use super::settings::{Baked, Settings};
 use super::special::Added;
 use super::vocabulary::{PIECES_OF_ANY, Source, extra, missing};
-use super::{Side, guarded, sentences};
+use super::{Library, Side, guarded, sentences};
 use crate::Result;
 use crate::error::brief;
 
 /// A tokenizer without built-in truncation and padding.
 pub(super) struct Loaded {
-    pub tokenizer: Tokenizer,
+    pub tokenizer: Library,
     /// The end at which a long text is truncated.
     pub truncation_side: Side,
     /// The side of padding.
@@ -49,7 +49,7 @@ const LARGE: usize = 100_000;
 
 /// A tokenizer before the steps common to all kinds.
 struct Begun {
-    tokenizer: Tokenizer,
+    tokenizer: Library,
     added: Vec<(u32, Added)>,
     baked: Baked,
     around: Option<PostProcessorWrapper>,
@@ -151,7 +151,7 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
     };
     let unknown_id = stated.or(settings.whole("unk_id", u32::MAX as usize)?);
     let model = guarded(|| class.model(pieces, merges, (unknown, unknown_id))).map_err(unusable)?;
-    let mut tokenizer = Tokenizer::new(model);
+    let mut tokenizer = Library::new(model.into());
     tokenizer.with_normalizer(class.normalizer(settings, characters)?).map_err(unusable)?;
     tokenizer.with_pre_tokenizer(class.pre_tokenizer(settings)?);
     let decoder = class.decoder(tokenizer.get_pre_tokenizer());
@@ -176,8 +176,7 @@ fn built(settings: &Settings, class: &Class, source: Source) -> Result<Begun> {
 fn as_it_is(path: PathBuf) -> Result<Begun> {
     let unusable = |e: tokenizers::Error| fault(&path, format!("is not a tokenizer: {}", brief(e)));
     let text = String::from_utf8(read(&path)?).map_err(|e| unusable(e.into()))?;
-    // The library has compiled this; `from_bytes` would compile its parsers once more.
-    let mut tokenizer = guarded(|| text.parse::<Tokenizer>()).map_err(unusable)?;
+    let mut tokenizer = guarded(|| text.parse::<Library>()).map_err(unusable)?;
     let baked = Baked {
         truncation_side: tokenizer
             .get_truncation()
@@ -217,7 +216,7 @@ fn of_sentence_pieces(path: PathBuf, settings: &Settings) -> Result<Begun> {
 }
 
 /// Adds lower-casing before the tokenizer's own normalisation, unless it is already one of its steps.
-fn put_lower_case_first(tokenizer: &mut Tokenizer) -> tokenizers::Result<()> {
+fn put_lower_case_first(tokenizer: &mut Library) -> tokenizers::Result<()> {
     let mut steps = vec![NormalizerWrapper::Lowercase(Lowercase)];
     match tokenizer.get_normalizer() {
         None => {}

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tokenizers::SplitDelimiterBehavior::Isolated;
-use tokenizers::Tokenizer;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::decoders::byte_fallback::ByteFallback;
 use tokenizers::decoders::fuse::Fuse;
@@ -20,6 +19,7 @@ use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
 use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 
+use super::Library;
 use super::sentence_pieces::{Kind, SentencePieces, divisions};
 use super::special::Added;
 
@@ -29,7 +29,7 @@ pub(super) fn tokenizer(
     stored: &SentencePieces,
     added: &BTreeMap<u32, Added>,
     legacy: bool,
-) -> tokenizers::Result<Tokenizer> {
+) -> tokenizers::Result<Library> {
     let names: Vec<String> = match stored.unigram {
         true => stored.pieces.iter().map(|piece| piece.text.clone()).collect(),
         false => renamed(stored, added),
@@ -44,7 +44,7 @@ pub(super) fn tokenizer(
         let builder = builder.unk_token(stored.named[0].1.clone()).fuse_unk(true).byte_fallback(stored.bytes);
         builder.ignore_merges(!whole.is_empty()).build()?.into()
     };
-    let mut tokenizer = Tokenizer::new(model);
+    let mut tokenizer = Library::new(model.into());
     let steps = normalization(stored, legacy)?;
     tokenizer.with_normalizer((!steps.is_empty()).then(|| Normalizers::new(steps)))?;
     let mut steps: Vec<PreTokenizerWrapper> = Vec::new();

@@ -1,11 +1,11 @@
 //! The template around texts, applied to ids.
 
-use tokenizers::{Encoding, Token, Tokenizer};
+use tokenizers::{Encoding, Token};
 
-use super::Tokens;
+use super::{Library, Tokens};
 
 /// The ids of a text, or of a pair, with the template applied.
-pub(super) fn post_process(inner: &Tokenizer, ids: &[u32], second: Option<&[u32]>) -> tokenizers::Result<Tokens> {
+pub(super) fn post_process(inner: &Library, ids: &[u32], second: Option<&[u32]>) -> tokenizers::Result<Tokens> {
     let bare = |ids: &[u32], segment| {
         let token = |id: &u32| Token { id: *id, value: String::new(), offsets: (0, 0) };
         Encoding::from_tokens(ids.iter().map(token).collect(), segment)
@@ -26,7 +26,7 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     /// The surroundings of a tokenizer; `None` if its template treats texts of 0 to 3 tokens differently.
-    pub fn of(inner: &Tokenizer) -> tokenizers::Result<Option<Self>> {
+    pub fn of(inner: &Library) -> tokenizers::Result<Option<Self>> {
         let marks = [u32::MAX, u32::MAX - 1, u32::MAX - 2];
         let one = post_process(inner, &marks[..1], None)?;
         let Some(place) = one.ids.iter().position(|id| *id == marks[0]) else { return Ok(None) };
