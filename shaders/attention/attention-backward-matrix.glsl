@@ -1,8 +1,8 @@
 #version 460
 // Computes: as attention-backward.glsl on matrix cores: operands and results float16 or bfloat16, sums float32; weights, and the
 // gradients of scores, are rounded to the operands' type. With KEYS dk and dv.
-// Grid: x = ceil(rows / 64) tiles of packed queries, or keys, which may include several texts; y = heads, or those of keys. A
-// subgroup has 16 rows.
+// Grid: x = ceil(rows / 64) tiles of packed queries, or keys, which may include several texts, continued along z; y = heads, or
+// those of keys. A subgroup has 16 rows.
 // Reduction order: heads that share a key in order; for each, blocks of 32 others from the text's first; within a block, the
 // order of the device's matrix cores. Others that a row does not see change none of its bits.
 // Assumes: the places and d in scratch memory, for KEYS log sums as well, to base 2; HEAD_DIM a multiple of 16; strides and
@@ -136,8 +136,9 @@ void add_texts() {
 }
 
 void main() {
-    first = gl_WorkGroupID.x * TILE;
-    last = min(first + TILE, row_place(first).rows);
+    uint rows = row_place(0u).rows;
+    first = min((gl_WorkGroupID.z * 65535u + gl_WorkGroupID.x) * TILE, rows);
+    last = min(first + TILE, rows);
     own_row = 16u * gl_SubgroupID;
     unit = push.scale * LOG2_E;
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {

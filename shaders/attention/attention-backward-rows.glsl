@@ -1,7 +1,7 @@
 #version 460
 // Computes: for each query its place and, for each head, d = g . y; with KEYS for each key its place. What they are for:
 // attention-backward.glsl.
-// Grid: x = ceil(queries heads / 256), with KEYS ceil(keys / 256).
+// Grid: x = ceil(queries heads / 256), with KEYS ceil(keys / 256), continued along z.
 // Reduction order: columns of a head in order.
 // Assumes: offsets increase to the rows of q, and to at most those of k.
 //# stored = ["float32", "float16", "bfloat16"]
@@ -54,7 +54,7 @@ void set_place(uint row, Place place) {
 #ifdef KEYS
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
-    uint row = gl_GlobalInvocationID.x;
+    uint row = 256u * group_x() + gl_LocalInvocationIndex;
     if (row >= rows) {
         return;
     }
@@ -74,12 +74,13 @@ void main() {
 #else
 void main() {
     uint rows = batch_rows(push.rows_of, push.rows);
-    uint row = gl_GlobalInvocationID.x / push.heads;
-    uint head = gl_GlobalInvocationID.x % push.heads;
+    uint number = 256u * group_x() + gl_LocalInvocationIndex;
+    uint row = number / push.heads;
+    uint head = number % push.heads;
     if (row >= rows) {
         return;
     }
-    uint at = gl_GlobalInvocationID.x * push.head_dim;
+    uint at = number * push.head_dim;
     float sum = 0.0;
 #if STORED == FLOAT32
     for (uint column = 0u; column < push.head_dim; column++) {

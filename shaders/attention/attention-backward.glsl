@@ -2,7 +2,8 @@
 // Computes: dq[i, h] = scale sum_j p (g[i, h] . v[j, n] - d[i, h]) c k[j, n] over the keys j that query i sees, n = h / group; p
 // their weights, c the derivative of the soft cap. With KEYS dk[j, n], the same sum over h and i of q[i, h]; with VALUES
 // dv[j, n] = sum_h sum_i p g[i, h]. With DROPOUT g . v, and p in dv, lose the elements that the weights lost. Without these, also the logarithm of the sum of each query's weights, which they read.
-// Grid: x = ceil(rows / 64) tiles of packed queries, or keys, which may include several texts; y = heads, or those of keys.
+// Grid: x = ceil(rows / 64) tiles of packed queries, or keys, which may include several texts, continued along z; y = heads, or
+// those of keys.
 // Reduction order: columns of a head in order; heads that share a key, their texts, and in each text blocks of 64 from its
 // first row, all in order. A block of which a row sees nothing changes none of its bits.
 // Assumes: the places and d in scratch memory; with VECTOR, HEAD_DIM and all strides and columns are multiples of 4.
@@ -155,8 +156,9 @@ void add_text(Meeting met) {
 
 void main() {
     // Loops with barriers are bounded by local variables: WGSL takes those of a module to differ between invocations.
-    uint row_0 = gl_WorkGroupID.x * BLOCK;
-    uint end = min(row_0 + BLOCK, row_place(row_0).rows);
+    uint rows = row_place(0u).rows;
+    uint row_0 = min((gl_WorkGroupID.z * 65535u + gl_WorkGroupID.x) * BLOCK, rows);
+    uint end = min(row_0 + BLOCK, rows);
     first = row_0;
     last = end;
     begin_results();

@@ -2,7 +2,8 @@
 // Computes: y[i, h] = sum_j softmax_j(cap(scale q[i, h] . k[j, g]) + bias[h, j - place(i)]) v[j, g], j over the keys of
 // i's text that i sees, g = h / group, cap(s) = SOFT_CAP tanh(s / SOFT_CAP), or s, on matrix cores: q, k, v, y float16
 // or bfloat16; scores, sums of weights and results in float32; weights are rounded to the type of v.
-// Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text; y = heads. A subgroup has 16 rows.
+// Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text, continued along z; y = heads. A
+// subgroup has 16 rows.
 // Reduction order: keys in blocks of KEYS from the text's first; within a block, the order of the device's matrix
 // cores. A block without visible keys for a subgroup's rows is skipped; one without visible keys for a row changes none
 // of its bits.

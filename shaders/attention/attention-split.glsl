@@ -3,7 +3,8 @@
 // largest element; a row of v by its own, whose factor the weights take, and these by the largest of a row in a block.
 // Rows that see a key, a value or a query with NaN, infinity or numbers outside the range of split.glsl are computed alone,
 // by plain sums.
-// Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text; y = heads. A subgroup has 16 rows.
+// Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text, continued along z; y = heads. A
+// subgroup has 16 rows.
 // Reduction order: keys in blocks of KEYS from the text's first; within a block, and within 32 columns of a score, the order
 // of the device's matrix cores, products of high and low parts first. A block without visible keys for a row changes none of
 // its bits.

@@ -2,7 +2,7 @@
 // Computes: y[i, h] = sum_j softmax_j(cap(scale q[i, h] . k[j, g]) + bias[h, j - place(i)]) v[j, g], j over the keys of
 // i's text that i sees, g = h / group; cap(s) = SOFT_CAP tanh(s / SOFT_CAP), or s.
 // With DISTANCES what is scaled is q[i, h] . k[j, g] and the terms of attention.distances.glsl.
-// Grid: x = ceil(T / BLOCK_Q) tiles of packed tokens, which may include several texts; y = heads.
+// Grid: x = ceil(T / BLOCK_Q) tiles of packed tokens, which may include several texts, continued along z; y = heads.
 // Reduction order: keys in blocks of BLOCK_KV from the text's first; d and, inside a block, j in order; sums of weights
 // by quarters. A block without visible keys for a query changes none of its bits.
 // Assumes: offsets [B + 1] increase to the rows of q and k; with VECTOR, HEAD_DIM and all strides and columns are
@@ -35,7 +35,7 @@ layout(constant_id = 7) const uint INVOCATIONS = 256;
 
 void main() {
     uint invocation = gl_LocalInvocationIndex;
-    uint first = gl_WorkGroupID.x * BLOCK_Q;
+    uint first = group_x() * BLOCK_Q;
     uint head = gl_WorkGroupID.y;
     uint last = min(first + BLOCK_Q, counts.tokens);
     if (first >= last) {

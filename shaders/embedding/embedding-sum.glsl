@@ -1,6 +1,6 @@
 #version 460
 // Computes: y[t] = sum of up to three table_i[index_i[t]]; y [rows, columns], index_i [rows], table_i [*, columns].
-// Grid: x = ceil(rows / 4); 64 invocations loop over the columns of each row, with VECTOR four columns at a time.
+// Grid: x = ceil(rows / 4), continued along z; 64 invocations loop over the columns of each row, with VECTOR four columns at a time.
 // Reduction order: y (with ACCUMULATE), then the tables in order.
 // Assumes: indices are inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound.
 //# stored = ["float32", "float16", "bfloat16"]
@@ -67,7 +67,7 @@ void in_fours(uint row, uint source) {
 }
 
 void main() {
-    uint row = gl_WorkGroupID.x * 4u + gl_LocalInvocationID.y;
+    uint row = group_x() * 4u + gl_LocalInvocationID.y;
     if (row >= batch_rows(push.rows_of, push.rows)) {
         return;
     }

@@ -1,8 +1,8 @@
 #version 460
 // Computes: y [T, columns], the gradient of one mode of pool in its rows, of g [B, g_columns] the columns from g_column on; x
 // [T, columns]. With ADDED, added to y.
-// Grid: x = ceil(columns / 64), y = texts + 1; an invocation owns one column of one text, the last group that of the rows of
-// no text.
+// Grid: x = ceil(columns / 64), y = texts + 1, continued along z; an invocation owns one column of one text, the last group that of
+// the rows of no text.
 // Reduction order: none; with ADDED, modes in order.
 // Assumes: offsets [B + 1] increase; tokens before offsets[i] + first[i] are excluded.
 #include "counts.glsl"
@@ -32,7 +32,7 @@ void put(uint token, uint column, float value) {
 
 void main() {
     uint column = gl_WorkGroupID.x * 64u + gl_LocalInvocationID.x;
-    uint text = gl_WorkGroupID.y;
+    uint text = group_y();
     if (column >= push.columns || text > counts.texts) {
         return;
     }

@@ -1,7 +1,7 @@
 #version 460
 // Computes: one vector per text from its tokens; x [T, columns], y [B, y_columns], of which columns from y_column on
 // are written.
-// Grid: x = ceil(columns / 64), y = texts; an invocation owns one column of one text.
+// Grid: x = ceil(columns / 64), y = texts, continued along z; an invocation owns one column of one text.
 // Reduction order: tokens in order, in blocks of 32 from the first pooled token, whose sums are then added in order.
 // Assumes: offsets [B + 1] increase to T; tokens before offsets[i] + first[i] are excluded.
 //# stored = ["float32", "float16", "bfloat16"]
@@ -31,7 +31,7 @@ float element(uint token, uint column) {
 
 void main() {
     uint column = gl_WorkGroupID.x * 64u + gl_LocalInvocationID.x;
-    uint text = gl_WorkGroupID.y;
+    uint text = group_y();
     if (column >= push.columns || text >= counts.texts) {
         return;
     }

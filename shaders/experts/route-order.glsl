@@ -1,7 +1,7 @@
 #version 460
 // Computes: order [rows, TOP_K], the places of chosen [rows, TOP_K] sorted by expert, those of one expert in ascending
 // order, and starts [EXPERTS + 1], where those of each expert begin, and their number.
-// Grid: x = blocks, ceil(rows / 256), y = EXPERTS: a workgroup places one expert's rows of a block, whose numbers of
+// Grid: x = blocks, ceil(rows / 256), continued along z, y = EXPERTS: a workgroup places one expert's rows of a block, whose numbers of
 // places of each expert are in counts_of_blocks [blocks, EXPERTS].
 // Reduction order: sums of integers.
 // Assumes: the experts of a row differ.
@@ -24,7 +24,7 @@ shared uvec2 sums[256];
 void main() {
     uint me = gl_LocalInvocationIndex;
     uint rows = batch_rows(push.rows_of, push.rows);
-    uint block = gl_WorkGroupID.x, expert = gl_WorkGroupID.y;
+    uint block = group_x(), expert = gl_WorkGroupID.y;
     uint blocks = (rows + 255u) / 256u;
     uvec2 sum = uvec2(0u);
     for (uint i = me; i < blocks * EXPERTS; i += 256u) {

@@ -1,7 +1,7 @@
 #version 460
 // Computes: of each row of scores [rows, EXPERTS] the TOP_K experts of largest score, chosen [rows, TOP_K], the first of
 // equal ones; weight [rows, TOP_K], their softmax; and of each workgroup's rows how many places are each expert's.
-// Grid: x = ceil(rows / 256); an invocation owns a row.
+// Grid: x = ceil(rows / 256), continued along z; an invocation owns a row.
 // Reduction order: experts in order.
 // Assumes: TOP_K at most EXPERTS, EXPERTS at most 4096.
 //# stored = ["float32", "float16", "bfloat16"]
@@ -83,12 +83,13 @@ void main() {
         places[expert] = 0u;
     }
     barrier();
-    uint row = gl_WorkGroupID.x * 256u + gl_LocalInvocationIndex;
+    uint row = group_x() * 256u + gl_LocalInvocationIndex;
     if (row < batch_rows(push.rows_of, push.rows)) {
         choose(row);
     }
     barrier();
-    for (uint expert = gl_LocalInvocationIndex; expert < EXPERTS; expert += 256u) {
-        counts_of_blocks[gl_WorkGroupID.x * EXPERTS + expert] = places[expert];
+    uint expert_0 = group_x() * 256u < batch_rows(push.rows_of, push.rows) ? gl_LocalInvocationIndex : EXPERTS;
+    for (uint expert = expert_0; expert < EXPERTS; expert += 256u) {
+        counts_of_blocks[group_x() * EXPERTS + expert] = places[expert];
     }
 }

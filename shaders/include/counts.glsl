@@ -5,6 +5,16 @@ layout(std430, binding = 0) readonly buffer Counts {
     uint others[6];
 } counts;
 
+// This workgroup's number along x or y, where more than 65,535 continue along z: that axis then has 65,535, of which the last
+// row of workgroups along z may have too many.
+uint group_x() {
+    return gl_WorkGroupID.z * 65535u + gl_WorkGroupID.x;
+}
+
+uint group_y() {
+    return gl_WorkGroupID.z * 65535u + gl_WorkGroupID.y;
+}
+
 // The first members of the push block of a shader over rows: the arguments of `batch_rows`, and columns.
 #define ROW_MEMBERS                                                                                                    \
     uint rows_of;                                                                                                      \

@@ -2,7 +2,7 @@
 // Computes: y[m, n] = sum_k q[m, k] weight[n, k] on matrix cores; q [rows, k] int8, sixteen per quad, weight [n, k] of LEVELS,
 // sixteen in a quad, a word or half a word, y [rows, n] int32, four per quad. With SCALED y = act(s (1 / scale[m]) + bias[n]) +
 // residual[m, n] as floats, s = sum_k (q[m, k] - zero[m]) weight[n, k] (1 / weight_scale[n]): quantized-interface.glsl.
-// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / TILE_N), as linear-matrix.glsl. SUBGROUPS subgroups, each with a
+// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / TILE_N), z as linear-matrix.glsl. SUBGROUPS subgroups, each with a
 // part of the tile.
 // Reduction order: irrelevant; sums of integers are exact.
 // Assumes: k a multiple of 16, k < 2^17, with PAIRS 2^16, n of 4, in float16 of 8; TILE_K a multiple of 32; matrices

@@ -4,7 +4,7 @@
 // y = act(x gate^T) (x up^T); with FOLDED y = act(layer_norm(x) w^T + bias) as act(r (c / r - m s + x (g w)^T)), where
 // m and r are of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to x's type. With
 // EXPERTS w [experts, n, k] and bias [experts, n], without residual (expert-rows.glsl).
-// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / OUT_N): eight row tiles iterate over all columns together, so
+// Grid: y = ceil(rows / (8 * TILE_M)), continued along z, x = 8 * ceil(n / OUT_N): eight row tiles iterate over all columns together, so
 // that the data they read stays in the second-level cache; with EXPERTS each expert has tiles of its own. SUBGROUPS
 // subgroups, each with a part of the tile.
 // Reduction order: from the bias, along k in steps of 16, for any tile; within a step, the order of the device's matrix

@@ -1,6 +1,7 @@
 #version 460
 // Computes: y = act(x W^T + b) + residual, bit for bit as linear.glsl; for devices whose shared memory is slow.
-// Grid: x = ceil(N / (64 COLUMNS)), y = ceil(M / ROWS); 64 invocations, each ROWS rows of 1 or 4 neighbouring columns.
+// Grid: x = ceil(N / (64 COLUMNS)), y = ceil(M / ROWS), continued along z; 64 invocations, each ROWS rows of 1 or 4
+// neighbouring columns.
 // Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero, at any subgroup size.
 // Assumes: full subgroups, of a size that divides 64; with VECTOR, K a multiple of 4, with VECTOR_Y, N.
 //# # Where shared memory is emulated, shuffles feed the lanes better.

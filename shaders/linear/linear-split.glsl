@@ -2,8 +2,8 @@
 // Computes: as linear.glsl in float32, on matrix cores: each operand times a power of two is a float16 number and the rest,
 // times 2^11, another (Ootomo and Yokota 2022). Rows of x or of the weight with NaN, infinity or numbers from 2^81 on, or
 // none from 2^-112 on, have plain sums in their results.
-// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / TILE_N), as linear-matrix.glsl. SUBGROUPS subgroups, each with a part
-// of the tile.
+// Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / TILE_N), z as linear-matrix.glsl. SUBGROUPS subgroups, each with a
+// part of the tile.
 // Reduction order: along k in blocks of 32, for any tile, added by float32; within a block, the order of the device's
 // matrix cores, products of high and low parts first. Plain sums as in linear.glsl.
 // Assumes: as linear.glsl; 16 x 16 x 16 matrices, full subgroups of 256 / SUBGROUPS invocations; with GATED, TILE_N = 128.

@@ -1,7 +1,8 @@
 #version 460
 // Computes: y = act(x W^T + b) + residual; x [M, K], weight [N, K], bias [*], residual, y [M, y_columns]; or, with GATED,
 // act(x gate^T) (x up^T); with NORMED and with FOLDED, act(layer_norm(x) W^T + b); with EXPERTS by several W [E, N, K].
-// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), with EXPERTS as many as these have tiles; 16 x 16 invocations, each TILE_M/16 x TILE_N/16 results.
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), with EXPERTS as many as these have tiles, continued along z; 16 x 16
+// invocations, each TILE_M/16 x TILE_N/16 results.
 // Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M a multiple of 16, TILE_N of 64, times TILE_K of 1024; with VECTOR, K a multiple of 4, with VECTOR_Y, N;
 // with WHOLE, K a multiple of TILE_K and of 4; TILE_K at least 16 with GATED.

@@ -1,6 +1,6 @@
 #version 460
 // Computes: as matmul.glsl on matrix cores: a and b float16 or bfloat16, sums float32, y like a and b, rounded once, or float32.
-// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z loops over batches; SUBGROUPS subgroups, each with a part of the tile.
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z as matmul.glsl; SUBGROUPS subgroups, each with a part of the tile.
 // Reduction order: along k in steps of 16, for any tile; within a step, the order of the device's matrix cores.
 // Assumes: neighbours along terms or rows start at multiples of eight, N and y at multiples of four; 16 x 16 x 16 matrices,
 // full subgroups of 256 / SUBGROUPS invocations.
@@ -55,7 +55,6 @@ const uint B_LOADS = TILE_N * TILE_K / 2048u;
 shared uvec4 tile[OPERANDS > STAGED ? OPERANDS : STAGED];
 #include "matrix/subgroup-results.glsl"
 
-uint first_row, first_column;
 // The next step's.
 uvec4 a_next[A_LOADS];
 uvec4 b_next[B_LOADS];
@@ -126,8 +125,7 @@ void multiply() {
 #include "matrix/matrix-steps.glsl"
 }
 
-void product(uint batch) {
-    set_batch(batch);
+void product() {
     multiply();
     [[unroll]] for (uint part = 0u; part < DOWN; part++) {
         put(part);
@@ -149,10 +147,9 @@ void product(uint batch) {
 
 void main() {
     begin();
-    first_row = gl_WorkGroupID.y * TILE_M;
-    first_column = gl_WorkGroupID.x * TILE_N;
-    for (uint batch = gl_WorkGroupID.z; batch < push.batches; batch += gl_NumWorkGroups.z) {
-        product(batch);
+    for (uint turn = gl_WorkGroupID.z; turn < all_turns(TILE_M, TILE_N); turn += gl_NumWorkGroups.z) {
+        set_turn(turn, TILE_M, TILE_N);
+        product();
         // The next product's tiles take the place of these results.
         barrier();
     }

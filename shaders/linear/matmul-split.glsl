@@ -1,6 +1,6 @@
 #version 460
 // Computes: as matmul.glsl, on matrix cores, each number split in two (linear-split.glsl).
-// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z loops over batches; SUBGROUPS subgroups, each with a part of the tile.
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z as matmul.glsl; SUBGROUPS subgroups, each with a part of the tile.
 // Reduction order: as linear-split.glsl.
 // Assumes: as linear-split.glsl; fewer than 2^32 elements.
 //# # float32 on matrix cores; where there are none, or for short sums, `matmul` runs.
@@ -17,7 +17,6 @@ layout(constant_id = 2) const bool WHOLE = false;
 layout(constant_id = 5) const uint SUBGROUPS = 8;
 #include "matrix/split-tiles.glsl"
 
-uint first_row, first_column;
 // Rows of this invocation's loads; past the last, they repeat it, and their results are not written.
 uint a_rows[X_LOADS];
 uint b_rows[W_LOADS];
@@ -57,8 +56,7 @@ float plain(uint row, uint column) {
     return result;
 }
 
-void product(uint batch) {
-    set_batch(batch);
+void product() {
     multiply((push.k + TILE_K - 1u) / TILE_K);
     [[unroll]] for (uint part = 0u; part < 2u; part++) {
         put(part);
@@ -76,16 +74,15 @@ void product(uint batch) {
 
 void main() {
     begin();
-    first_row = gl_WorkGroupID.y * TILE_M;
-    first_column = gl_WorkGroupID.x * TILE_N;
-    [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        a_rows[i] = min(first_row + me / EIGHTS + i * STEP, push.m - 1u);
-    }
-    [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        b_rows[i] = min(first_column + me / EIGHTS + i * STEP, push.n - 1u);
-    }
-    for (uint batch = gl_WorkGroupID.z; batch < push.batches; batch += gl_NumWorkGroups.z) {
-        product(batch);
+    for (uint turn = gl_WorkGroupID.z; turn < all_turns(TILE_M, TILE_N); turn += gl_NumWorkGroups.z) {
+        set_turn(turn, TILE_M, TILE_N);
+        [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
+            a_rows[i] = min(first_row + me / EIGHTS + i * STEP, push.m - 1u);
+        }
+        [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
+            b_rows[i] = min(first_column + me / EIGHTS + i * STEP, push.n - 1u);
+        }
+        product();
         // The next product's tiles take the place of these results.
         barrier();
     }

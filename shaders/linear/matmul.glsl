@@ -1,8 +1,8 @@
 #version 460
 // Computes: y[m, n] = scale sum_k a[m, k] b[n, k] for each of outer x inner batches; a, b and y by strides. Also serves
 // as `attention_scores`, with other strides.
-// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z loops over batches; 16 x 16 invocations, each TILE_M/16 x
-// TILE_N/16.
+// Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z loops over batches, and over tiles beyond 65,535 along an axis; 16 x
+// 16 invocations, each TILE_M/16 x TILE_N/16.
 // Reduction order: one fma per step, k = 0, 1, ... K - 1, from zero: the same for every tile size and every M.
 // Assumes: TILE_M, TILE_N multiples of 16, times TILE_K multiples of 1024; fewer than 2^32 elements.
 //# made_of = { constants = "Tile" }
@@ -19,14 +19,10 @@ uvec2 place(uint mode, uint tile, uint i) {
     return mode == 2u ? uvec2(i % tile, i / tile) : uvec2(i / QUADS, i % QUADS);
 }
 
-void multiply(uint batch) {
+void multiply() {
     uint invocation = gl_LocalInvocationIndex;
     uint tx = invocation % 16u;
     uint ty = invocation / 16u;
-    set_batch(batch);
-    uint first_row = gl_WorkGroupID.y * TILE_M;
-    uint first_column = gl_WorkGroupID.x * TILE_N;
-
     begin_sums();
     for (uint start = 0u; start < push.k + TILE_K; start += TILE_K) {
         if (start > 0u) {
@@ -68,7 +64,8 @@ void multiply(uint batch) {
 }
 
 void main() {
-    for (uint batch = gl_WorkGroupID.z; batch < push.batches; batch += gl_NumWorkGroups.z) {
-        multiply(batch);
+    for (uint turn = gl_WorkGroupID.z; turn < all_turns(TILE_M, TILE_N); turn += gl_NumWorkGroups.z) {
+        set_turn(turn, TILE_M, TILE_N);
+        multiply();
     }
 }

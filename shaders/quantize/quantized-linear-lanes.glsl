@@ -1,7 +1,7 @@
 #version 460
 // Computes: y = act(s (1 / scale[m]) + bias[n]) + residual[m, n], s = sum_k (q[m, k] - zero[m]) weight[n, k] (1 /
 // weight_scale[n]), of few rows, or without matrix cores: quantized-interface.glsl.
-// Grid: x = ceil(n / 4 / (256 / LANES)), y = ceil(rows / ROWS): LANES invocations share four columns of ROWS rows.
+// Grid: x = ceil(n / 4 / (256 / LANES)), y = ceil(rows / ROWS), continued along z: LANES invocations share four columns of ROWS rows.
 // Reduction order: irrelevant; sums of integers are exact.
 // Assumes: k a multiple of 16, k < 2^17, with PAIRS 2^16, n of 4; ROWS at most LANES.
 //# # Where rows are no multiple of sixteen bytes, or a weight has groups, `quantized-linear` runs.
@@ -63,7 +63,7 @@ void main() {
     uint quad = gl_WorkGroupID.x * (256u / LANES) + group;
     uint row_quads = push.n / 4u;
     uint sixteens = push.k / 16u;
-    uint first_row = gl_WorkGroupID.y * ROWS;
+    uint first_row = group_y() * ROWS;
     // Past the last row and column, the last is repeated and not written.
     uint column = 4u * min(quad, row_quads - 1u);
     int sum[ROWS][4];

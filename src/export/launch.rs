@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Target, limits};
 use crate::backend::vulkan::{
-    Access, Binding, Dispatch, Extent, PushMember, Range, Resource, Variant, bound_weights, sizes,
+    Access, Binding, Capabilities, Dispatch, Extent, PushMember, Range, Resource, Variant, bound_weights, sizes,
 };
 use crate::graph::{Plan, ValueId};
 use crate::kernels::describe::value;
@@ -125,15 +125,24 @@ fn axis(dim: Dim) -> Result<Value> {
 
 /// Workgroups along an axis: a number, or `{"rows", "each", "more", "per"}` for `ceil((each rows + more) / per)` and none for no
 /// rows, or `{"text_tiles": per}` for `floor(T / per) + B`.
-fn groups(extent: Extent, counts: Option<Counts>) -> Result<Value> {
-    Ok(match (extent, counts) {
-        (_, Some(counts)) => json!(extent.groups(counts)),
-        (Extent::Fixed(groups), _) => json!(groups),
-        (Extent::Tiles { dim, per }, _) => json!({"rows": axis(dim)?, "each": 1, "more": 0, "per": per}),
-        (Extent::Groups { dim, each, more, per }, _) => {
+fn groups(extent: Extent) -> Result<Value> {
+    Ok(match extent {
+        Extent::Fixed(groups) => json!(groups),
+        Extent::Tiles { dim, per } => json!({"rows": axis(dim)?, "each": 1, "more": 0, "per": per}),
+        Extent::Groups { dim, each, more, per } => {
             json!({"rows": axis(dim)?, "each": each, "more": more, "per": per})
         }
-        (Extent::TextTiles { per }, _) => json!({"text_tiles": per}),
+        Extent::TextTiles { per } => json!({"text_tiles": per}),
+        // A batch of a plan is below the limit.
+        Extent::Continued { .. } => json!(1),
+    })
+}
+
+fn grid(dispatch: &Dispatch, counts: Option<Counts>) -> Result<Value> {
+    let of_batch = || dispatch.grid.into_iter().map(groups).collect::<Result<Vec<_>>>();
+    Ok(match counts {
+        Some(counts) => json!(dispatch.groups(counts, &Capabilities::floor())?),
+        None => json!(of_batch()?),
     })
 }
 
@@ -167,7 +176,7 @@ fn row(dispatch: &Dispatch, name: &str, counts: Option<Counts>, buffers: &Buffer
         "shader": name,
         "workgroup_size": workgroup_size,
         "workgroup_memory": workgroup_memory,
-        "grid": dispatch.grid.into_iter().map(|extent| groups(extent, counts)).collect::<Result<Vec<_>>>()?,
+        "grid": grid(dispatch, counts)?,
         "bindings": variant.bindings.iter().zip(&dispatch.bindings).map(bound).collect::<Result<Vec<_>>>()?,
         "parameters": parameters(variant, &dispatch.push, target),
         "constants": constants.collect::<Vec<_>>(),

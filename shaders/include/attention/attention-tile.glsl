@@ -36,10 +36,10 @@ Sight some, each, own_some, own_each;
 
 // Whether the tile is empty.
 bool set_tile() {
-    LAST_TEXT(low, counts.texts, q_offsets[middle] / TILE + middle <= gl_WorkGroupID.x)
+    LAST_TEXT(low, counts.texts, q_offsets[middle] / TILE + middle <= group_x())
     text = low;
     text_first = q_offsets[low];
-    first = text_first + (gl_WorkGroupID.x - (text_first / TILE + low)) * TILE;
+    first = text_first + (group_x() - (text_first / TILE + low)) * TILE;
     last = q_offsets[low + 1u];
     if (first >= last) {
         return true;

@@ -6,7 +6,7 @@ uint row_tiles = tiles_of(push.first_expert, push.experts, rows, TILE_M);
 #else
 uint row_tiles = (rows + TILE_M - 1u) / TILE_M;
 #endif
-uint first_tile = gl_WorkGroupID.y * 8u;
+uint first_tile = group_y() * 8u;
 uint height = min(8u, row_tiles - min(first_tile, row_tiles));
 // The last group may have fewer tiles.
 if (gl_WorkGroupID.x >= height * ((push.n + OUT_N - 1u) / OUT_N)) {

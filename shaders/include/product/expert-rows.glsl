@@ -58,7 +58,7 @@ uint place_of(uint row, uint rows) {
 // Begins a main function whose workgroups along y have HEIGHT rows each: the first, and the end of the rows.
 #define OWN_ROWS(HEIGHT)                                                                                               \
     uint rows = batch_rows(push.rows_of, push.rows);                                                                   \
-    uvec2 own = set_rows(gl_WorkGroupID.y, push.first_expert, push.experts, rows, HEIGHT);                             \
+    uvec2 own = set_rows(group_y(), push.first_expert, push.experts, rows, HEIGHT);                             \
     if (own.x == own.y) {                                                                                              \
         return;                                                                                                        \
     }                                                                                                                  \
@@ -71,7 +71,7 @@ uint place_of(uint row, uint rows) {
 #else
 #define OWN_ROWS(HEIGHT)                                                                                               \
     uint rows = batch_rows(push.rows_of, push.rows);                                                                   \
-    uint first_row = gl_WorkGroupID.y * HEIGHT;
+    uint first_row = group_y() * HEIGHT;
 #define Y_ROW(row) (row)
 #define X_ROW(row) (row)
 #define X_ROWS rows

@@ -31,6 +31,8 @@ layout(push_constant) uniform Push {
 
 // The first elements of a batch's matrices.
 uint a_base, b_base, y_base;
+// The first row and column of this workgroup's tile.
+uint first_row, first_column;
 
 void set_batch(uint batch) {
     uint outer = batch / push.inner;
@@ -38,4 +40,24 @@ void set_batch(uint batch) {
     a_base = outer * push.a_outer + inner * push.a_inner;
     b_base = outer * push.b_outer + inner / push.group * push.b_inner;
     y_base = outer * push.y_outer + inner * push.y_inner;
+}
+
+// Tiles for so many rows or columns that the same workgroup runs one after another: more than one where there are fewer
+// workgroups than tiles.
+uint turns(uint count, uint tile, uint groups) {
+    return (count + tile * groups - 1u) / (tile * groups);
+}
+
+// All tiles of this workgroup.
+uint all_turns(uint tile_m, uint tile_n) {
+    return push.batches * turns(push.m, tile_m, gl_NumWorkGroups.y) * turns(push.n, tile_n, gl_NumWorkGroups.x);
+}
+
+// Sets the tile of a turn, and its batch.
+void set_turn(uint turn, uint tile_m, uint tile_n) {
+    uint tile = turn / push.batches;
+    uint down = turns(push.m, tile_m, gl_NumWorkGroups.y);
+    first_row = (tile % down * gl_NumWorkGroups.y + gl_WorkGroupID.y) * tile_m;
+    first_column = (tile / down * gl_NumWorkGroups.x + gl_WorkGroupID.x) * tile_n;
+    set_batch(turn % push.batches);
 }

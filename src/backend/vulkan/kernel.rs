@@ -188,9 +188,31 @@ pub enum Extent {
         /// Tokens per workgroup.
         per: u32,
     },
+    /// Continues another axis where that needs more than [`Extent::MOST`] workgroups: it then has that many, and this as many
+    /// as are enough together; else one. Shaders number them by `group_x` and `group_y` of `shaders/include/counts.glsl`.
+    Continued {
+        /// The other axis.
+        axis: usize,
+    },
+}
+
+/// Workgroups along each axis for a batch.
+pub fn groups_of(grid: [Extent; 3], counts: Counts) -> [u32; 3] {
+    let mut groups = grid.map(|extent| extent.groups(counts));
+    for (place, extent) in grid.into_iter().enumerate() {
+        if let Extent::Continued { axis } = extent
+            && groups[axis] > Extent::MOST
+        {
+            groups[place] = groups[axis].div_ceil(Extent::MOST);
+            groups[axis] = Extent::MOST;
+        }
+    }
+    groups
 }
 
 impl Extent {
+    /// Workgroups along an axis that every device allows.
+    pub const MOST: u32 = 65_535;
     /// One workgroup.
     pub const ONE: Extent = Extent::Fixed(1);
 
@@ -198,6 +220,7 @@ impl Extent {
     pub fn groups(self, counts: Counts) -> u32 {
         match self {
             Extent::Fixed(n) => n,
+            Extent::Continued { .. } => 1,
             Extent::Tiles { dim, per } => dim.size(counts).div_ceil(per as usize) as u32,
             Extent::Groups { dim, each, more, per } => match each as usize * dim.size(counts) {
                 0 => 0,
@@ -223,4 +246,21 @@ pub struct Dispatch {
     pub push: Vec<u8>,
     /// Workgroups along x, y and z.
     pub grid: [Extent; 3],
+}
+
+impl Dispatch {
+    /// Its workgroups for a batch, after a check against the device's limits.
+    ///
+    /// # Errors
+    /// `Unsupported` naming the limit.
+    pub fn groups(&self, counts: Counts, capabilities: &Capabilities) -> Result<[u32; 3]> {
+        let groups = groups_of(self.grid, counts);
+        for (axis, (groups, most)) in groups.iter().zip(capabilities.workgroup_count).enumerate() {
+            if *groups > most {
+                let reason = format!("{groups} workgroups along axis {axis}, {} allows {most}", capabilities.name);
+                return Err(Error::unsupported(format!("{} ({})", self.label, self.variant.name), reason));
+            }
+        }
+        Ok(groups)
+    }
 }

@@ -239,18 +239,21 @@ impl<'a> Lowering<'a> {
                 *value = u32::from(self.capabilities.has(feature));
             }
         }
-        for (axis, (extent, most)) in grid.iter().zip(self.capabilities.workgroup_count).enumerate() {
-            if let Extent::Fixed(groups) = extent
-                && *groups > most
-            {
-                let reason = format!("{groups} workgroups along axis {axis}, {} allows {most}", self.capabilities.name);
-                return Err(Error::unsupported(format!("{label} ({})", variant.name), reason));
-            }
-        }
         let given = |name: &str| given.iter().find(|(own, _)| *own == name).map(|(_, range)| *range);
         let bound = |binding: &Binding| given(binding.name).map_or_else(|| self.bound(binding.name), Ok);
         let bindings = variant.bindings.iter().map(bound).collect::<Result<_>>()?;
-        self.dispatches.push(Dispatch { label, variant, constants, bindings, push, grid });
+        // A user's shader knows its grid as it is below the limit.
+        let own = |extent| match extent {
+            Extent::Continued { .. } if variant.source.is_empty() => Extent::ONE,
+            extent => extent,
+        };
+        let grid = grid.map(own);
+        let mut dispatch = Dispatch { label, variant, constants, bindings, push, grid };
+        let counted = |extent: &Extent| !matches!(extent, Extent::Fixed(_) | Extent::Continued { .. });
+        if !grid.iter().any(counted) {
+            dispatch.grid = dispatch.groups(Counts::default(), self.capabilities)?.map(Extent::Fixed);
+        }
+        self.dispatches.push(dispatch);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 use super::device::Opened;
-use super::kernel::{Dispatch, Extent, Range, Resource};
+use super::kernel::{Dispatch, Extent, Range, Resource, groups_of};
 use super::kernels::lower_for;
 use super::memory::Arena;
 use super::raw::{Device, Grid, Launch, Pipeline, Recording, Slice, Timing};
@@ -73,7 +73,7 @@ impl Prepared {
 
     /// Workgroups of the grids that depend on the batch, without duplicates.
     pub(super) fn groups(&self, counts: Counts) -> Vec<[u32; 3]> {
-        self.grids.iter().map(|grid| grid.map(|extent| extent.groups(counts))).collect()
+        self.grids.iter().map(|grid| groups_of(*grid, counts)).collect()
     }
 
     /// The dispatches of a run, which share its floating-point operations: layers are alike, so their dispatches cost about
@@ -203,7 +203,7 @@ impl Ready {
     ) -> Result<Self> {
         let mut dispatches = lower_for(plan, &opened.device.capabilities, narrow)?;
         for dispatch in &mut dispatches {
-            dispatch.grid = dispatch.grid.map(|extent| Extent::Fixed(extent.groups(counts)));
+            dispatch.grid = dispatch.groups(counts, &opened.device.capabilities)?.map(Extent::Fixed);
         }
         dispatches.retain(|dispatch| !dispatch.grid.contains(&Extent::Fixed(0)));
         let prepared = Prepared::new(opened, plan, dispatches, &NoWeights, budget)?;

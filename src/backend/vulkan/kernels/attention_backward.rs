@@ -3,7 +3,7 @@
 
 use super::attention::starts_at;
 use super::builds::{self, Fit, How, Row, choose};
-use super::rows::{Rows, along};
+use super::rows::{Rows, continued};
 use crate::Result;
 use crate::backend::vulkan::generated::{
     Backward, Blocks, attention_backward as queries, attention_backward_key_rows as key_places,
@@ -55,12 +55,13 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
     let fields = [AttentionBackward::PLACES + 2 * of.heads, AttentionBackward::PLACES];
     let build =
         Build::new(to.select(&query_places::KERNEL)?, places(of_queries, fields[0]), query_places::Constants {});
-    to.add(build, "rows", &[], along(each(of_queries, heads).tiles(256)))?;
+    to.add(build, "rows", &[], continued(each(of_queries, heads).tiles(256)))?;
     let build = to.own(DType::F32, places(of_keys, fields[1]), key_places::Constants {})?;
-    to.add(build, "key rows", &[], along(of_keys.tiles(256)))?;
+    to.add(build, "key rows", &[], continued(of_keys.tiles(256)))?;
 
     let push = push(to, op);
-    let grid = |rows: Rows, heads: usize| [rows.tiles(BLOCK), Extent::Fixed(heads as u32), Extent::ONE];
+    let grid =
+        |rows: Rows, heads: usize| [rows.tiles(BLOCK), Extent::Fixed(heads as u32), Extent::Continued { axis: 0 }];
     let results = to.results();
     let own = |place: usize| results[if op.packed { 0 } else { place }];
     let tile = chosen.tile;

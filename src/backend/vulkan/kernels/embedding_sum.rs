@@ -1,7 +1,7 @@
 //! Dispatches of `embedding_sum`: up to three tables per dispatch; for a table too large to bind, one dispatch per
 //! slice.
 
-use super::rows::{Rows, Slice, along, slices};
+use super::rows::{Rows, Slice, continued, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::embedding_sum::{Constants, KERNEL, Push};
 use crate::backend::vulkan::kernel::Range;
@@ -61,7 +61,7 @@ pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
         let vector = rows.columns.is_multiple_of(4);
         let constants = Constants { terms: terms.len() as u32, accumulate, sliced, vector };
         let push = Push { first: one.table.first, slice_rows: one.table.rows, ..rows.into() };
-        to.add(Build::new(variant, push, constants), "", &given, along(rows.tiles(ROWS_PER_GROUP)))?;
+        to.add(Build::new(variant, push, constants), "", &given, continued(rows.tiles(ROWS_PER_GROUP)))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Dispatches of `route`, the choice and then the order of places, and of `weighted_sum`.
 
 use super::elementwise::walk;
-use super::rows::{Rows, along};
+use super::rows::{Rows, continued};
 use crate::Result;
 use crate::backend::vulkan::generated::{route as choice, route_order, weighted_sum as sum};
 use crate::backend::vulkan::kernel::Extent;
@@ -23,14 +23,14 @@ pub fn route(to: &mut Lowering<'_>, op: &Route) -> Result<()> {
     }
     let blocks = rows.tiles(ROWS);
     let constants = choice::Constants { experts, top_k, normalized: op.normalized };
-    to.dispatch(rows.into(), constants, along(blocks))?;
+    to.dispatch(rows.into(), constants, continued(blocks))?;
     // Of no rows, starts are written, too.
     let blocks = match blocks {
         Extent::Fixed(n) => Extent::Fixed(n.max(1)),
         counted => counted,
     };
     let build = to.own(DType::F32, rows.into(), route_order::Constants { experts, top_k })?;
-    to.add(build, "order", &[], [blocks, Extent::Fixed(experts), Extent::ONE])
+    to.add(build, "order", &[], [blocks, Extent::Fixed(experts), Extent::Continued { axis: 0 }])
 }
 
 /// `weighted_sum`

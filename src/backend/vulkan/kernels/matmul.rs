@@ -74,8 +74,11 @@ pub fn attention_scores(to: &mut Lowering<'_>, op: &AttentionScores) -> Result<(
 /// Adds a dispatch for all products of a node, or of a part of it.
 fn products(to: &mut Lowering<'_>, product: &Strided, part: &str, given: &[Given]) -> Result<()> {
     let (m, n) = (product.rows as u32, product.columns as u32);
+    // A workgroup runs tiles beyond the grid after its own; a user's shader does so with batches alone.
+    let most = if to.replaced(&KERNEL).is_some() { u32::MAX } else { Extent::MOST };
+    let [across, down] = [n, m].map(|size| move |tile: u32| size.div_ceil(tile).min(most));
     let batches = (product.batches() as u32).min(to.capabilities.workgroup_count[2]);
-    let grid = |tile_m: u32, tile_n: u32| [n.div_ceil(tile_n), m.div_ceil(tile_m), batches].map(Extent::Fixed);
+    let grid = |tile_m: u32, tile_n: u32| [across(tile_n), down(tile_m), batches].map(Extent::Fixed);
     let chosen = choose(to, &KERNEL, [product.columns, product.depth], &BUILDS, product)?;
     let wide = to.result().dtype == DType::F32 || !given.is_empty();
     let tile = Tile { wide, ..chosen.tile };

@@ -17,7 +17,7 @@ pub fn pool(to: &mut Lowering<'_>, op: &Pool) -> Result<()> {
     let across = Extent::Fixed(columns.div_ceil(COLUMNS_PER_GROUP));
     for (place, mode) in op.modes.iter().enumerate() {
         let push = Push { columns, y_columns: columns * op.modes.len() as u32, y_column: columns * place as u32 };
-        let grid = [across, Extent::Tiles { dim: Dim::Texts, per: 1 }, Extent::ONE];
+        let grid = [across, Extent::Tiles { dim: Dim::Texts, per: 1 }, Extent::Continued { axis: 1 }];
         to.dispatch(push, Constants { mode: *mode as u32 }, grid)?;
     }
     Ok(())
@@ -31,7 +31,7 @@ pub fn pool_backward(to: &mut Lowering<'_>, PoolBackward(op): &PoolBackward) -> 
     for (place, mode) in op.modes.iter().enumerate() {
         let (g_columns, g_column) = (columns * op.modes.len() as u32, columns * place as u32);
         let push = backward::Push { g_columns, g_column, ..rows.into() };
-        let grid = [across, Extent::Tiles { dim: Dim::Boundaries, per: 1 }, Extent::ONE];
+        let grid = [across, Extent::Tiles { dim: Dim::Boundaries, per: 1 }, Extent::Continued { axis: 1 }];
         to.dispatch(push, backward::Constants { mode: *mode as u32, added: place > 0 }, grid)?;
     }
     Ok(())

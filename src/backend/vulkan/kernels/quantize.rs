@@ -141,16 +141,25 @@ fn in_sixteens(to: &Lowering<'_>, site: &Site) -> Fit<Rows> {
     Rows::of(to.shape(0)).map_err(|_| "rows are of several axes")
 }
 
+/// Refuses more workgroups along the columns than a grid has.
+fn in_grid(across: u32) -> Fit<()> {
+    if across > Extent::MOST { Err("there are too many columns") } else { Ok(()) }
+}
+
 fn on_matrix_cores(to: &Lowering<'_>, site: &Site, _: &'static Variant) -> Fit<Tile> {
     let Rows { count, columns, .. } = in_sixteens(to, site)?;
-    let tile = Tile::of_integers(count, to.result().shape.columns() as u32, columns, to.capabilities);
+    let n = to.result().shape.columns() as u32;
+    let tile = Tile::of_integers(count, n, columns, to.capabilities);
+    in_grid(GROUP * n.div_ceil(tile.tile_n))?;
     if site.few { Err("there are few rows") } else { Ok(tile) }
 }
 
 fn in_lanes(to: &Lowering<'_>, site: &Site, _: &'static Variant) -> Fit<Tile> {
     let Rows { count, columns, .. } = in_sixteens(to, site)?;
     let rows = if let Dim::Fixed(count) = count { (count as u32).next_power_of_two().clamp(1, 4) } else { 4 };
-    Ok(Tile { rows, lanes: if columns < 1024 { 8 } else { 32 }, ..Tile::default() })
+    let lanes = if columns < 1024 { 8 } else { 32 };
+    in_grid((to.result().shape.columns() as u32 / 4).div_ceil(256 / lanes))?;
+    Ok(Tile { rows, lanes, ..Tile::default() })
 }
 
 /// Sums over groups, and rows of any length, added one by one.
@@ -187,7 +196,7 @@ fn product(to: &mut Lowering<'_>, of: &'static Kernel, site: &Site, with: impl F
         _ => ((n / 4).div_ceil(256 / tile.lanes), tile.rows),
     };
     let build = (chosen.make)(to, Product { rows_of: of.rows_of, rows: of.rows, ..push }, tile)?;
-    to.add(build, "", &[], [Extent::Fixed(across), of.tiles(down), Extent::ONE])
+    to.add(build, "", &[], [Extent::Fixed(across), of.tiles(down), Extent::Continued { axis: 1 }])
 }
 
 /// `integer_linear`

@@ -23,6 +23,11 @@ pub fn along(x: Extent) -> [Extent; 3] {
     [x, Extent::ONE, Extent::ONE]
 }
 
+/// A grid along x that continues along z.
+pub fn continued(x: Extent) -> [Extent; 3] {
+    [x, Extent::ONE, Extent::Continued { axis: 0 }]
+}
+
 /// A tensor as rows times columns; rows are contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {

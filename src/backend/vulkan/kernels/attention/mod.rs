@@ -59,7 +59,7 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
         let unit = if chosen.how == How::Matrix { 8 } else { 4 };
         let build = (chosen.make)(to, push(to, op, unit), chosen.tile)?;
         let per = chosen.variant.matrix().map_or(1, |[rows, ..]| rows) * chosen.tile.subgroups;
-        return to.add(build, "", &[], [Extent::TextTiles { per }, heads, Extent::ONE]);
+        return to.add(build, "", &[], [Extent::TextTiles { per }, heads, Extent::Continued { axis: 0 }]);
     }
     to.check_narrow(variant.stored, false)?;
     if op.head_dim > MOST_HEAD_DIM {
@@ -90,7 +90,12 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     let blocks = Blocks { a_column, b_column, distance_columns, ..blocks };
     let build = (chosen.make)(to, push, blocks)?;
     let key = (op.dropout > 0.0).then(|| ("bias", to.operand(KEY)));
-    to.add(build, "", key.as_slice(), [Extent::Tiles { dim: Dim::Tokens, per: block_q }, heads, Extent::ONE])
+    to.add(
+        build,
+        "",
+        key.as_slice(),
+        [Extent::Tiles { dim: Dim::Tokens, per: block_q }, heads, Extent::Continued { axis: 0 }],
+    )
 }
 
 impl Blocks {

@@ -32,7 +32,12 @@ pub fn expert_linear(to: &mut Lowering<'_>, op: &ExpertLinear) -> Result<()> {
         };
         let build = (product.build.make)(to, push, product.build.tile)?;
         let down = rows.tiles_of_groups(slice.rows, height, group);
-        to.add(build, "", &[("weight", slice.range)], [Extent::Fixed(group * across), down, Extent::ONE])?;
+        to.add(
+            build,
+            "",
+            &[("weight", slice.range)],
+            [Extent::Fixed(group * across), down, Extent::Continued { axis: 1 }],
+        )?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::builds::How::{self, Matrix, Plain, Shuffle, Split};
 use super::builds::{Chosen, Row, choose};
 use super::rows::{Rows, Slice, slices};
 use crate::Result;
+use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::{
     Product, Tile, expert_linear as by_expert, expert_linear_matrix, expert_linear_shuffle, expert_linear_split,
     gated_linear, gated_linear_matrix, gated_linear_split, layer_norm_linear as normed,
@@ -95,7 +96,12 @@ impl Multiplied {
     /// The weight at a position, in slices of rows.
     fn slices(&self, to: &Lowering<'_>, weight: usize) -> Result<Vec<Slice>> {
         let row_bytes = to.dtype(weight).bytes(self.site.k as usize) as u64;
-        slices(to.operand(weight), self.site.n as usize, row_bytes, to.capabilities)
+        // As many as the grid has columns for.
+        let [_, width, group] = self.workgroup();
+        let most = u64::from(Extent::MOST / group * (width / self.site.weights)) * row_bytes;
+        let range = to.capabilities.storage_buffer_range.min(most);
+        let limited = Capabilities { storage_buffer_range: range, ..to.capabilities.clone() };
+        slices(to.operand(weight), self.site.n as usize, row_bytes, &limited)
     }
 
     /// Rows and columns of a workgroup, and the row tiles of a group along y: on matrix cores, those of a group iterate over
@@ -125,7 +131,8 @@ impl Multiplied {
             ..Product::default()
         };
         let build = (self.build.make)(to, product, self.build.tile)?;
-        to.add(build, "", given, [Extent::Fixed(group * across), self.rows.tiles(group * m), Extent::ONE])
+        let grid = [Extent::Fixed(group * across), self.rows.tiles(group * m), Extent::Continued { axis: 1 }];
+        to.add(build, "", given, grid)
     }
 }
 

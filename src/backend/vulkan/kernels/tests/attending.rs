@@ -17,7 +17,7 @@ fn attention_is_one_dispatch_over_tiles_and_heads() {
     let found = on_floor(op.clone(), &[Rows(640), Rows(640), Rows(640), Offsets, Offsets]);
     assert_eq!(found.len(), 1);
     check(&found[0]);
-    assert_eq!(found[0].grid, [tokens(64), Extent::Fixed(12), Extent::Fixed(1)]);
+    assert_eq!(found[0].grid, [tokens(64), Extent::Fixed(12), Extent::Continued { axis: 0 }]);
     assert_eq!(push(&found[0]), [3, 640, 0, 640, 384, 640, 512, 384, 0.5f32.to_bits(), 0, 0, 0, 0, 1, 1]);
     assert_eq!(found[0].bindings[6], found[0].bindings[1], "without biases the queries are bound again");
     assert_eq!(["head_dim", "vector"].map(|n| constant(&found[0], n)), [32, 1]);
@@ -64,7 +64,7 @@ fn gradients_of_attention_are_one_dispatch_each_after_two_of_places() {
     let gradients = &packed[2..];
     assert_eq!(packed[0].grid[0], Extent::Groups { dim: Dim::Tokens, each: 6, more: 0, per: 256 });
     for (dispatch, heads) in gradients.iter().zip([6, 2, 2]) {
-        assert_eq!(dispatch.grid, [tokens(64), Extent::Fixed(heads), Extent::Fixed(1)]);
+        assert_eq!(dispatch.grid, [tokens(64), Extent::Fixed(heads), Extent::Continued { axis: 0 }]);
         assert_eq!(["head_dim", "vector"].map(|name| constant(dispatch, name)), [16, 1]);
         assert_eq!(dispatch.bindings.last(), gradients[0].bindings.last(), "one result");
         assert_eq!(push(dispatch)[..8], [6, 3, 160, 0, 160, 96, 160, 128]);
@@ -135,7 +135,7 @@ fn attention_in_16_bits_takes_matrix_cores_where_heads_fit() {
     let bfloat16 = found(DType::Bf16, op(64, 128, false), &able);
     check(&bfloat16);
     assert_eq!((bfloat16.variant.name, push(&bfloat16)), ("attention-matrix-rows-in-quads-bfloat16", push(&matrix)));
-    assert_eq!(matrix.grid, [Extent::TextTiles { per: 64 }, Extent::Fixed(2), Extent::Fixed(1)]);
+    assert_eq!(matrix.grid, [Extent::TextTiles { per: 64 }, Extent::Fixed(2), Extent::Continued { axis: 0 }]);
     assert_eq!(push(&matrix), [1, 80, 0, 80, 16, 80, 40, 16, 0.5f32.to_bits(), 0, 0, 0, 0, 1, 1]);
     let blocks = |found: &Dispatch| ["head_dim", "keys", "subgroups", "invocations"].map(|n| constant(found, n));
     assert_eq!(blocks(&matrix), [64, 32, 4, 128]);

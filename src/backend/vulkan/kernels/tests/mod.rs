@@ -2,6 +2,7 @@
 
 mod attending;
 mod choices;
+mod grids;
 mod interfaces;
 mod products;
 mod routed;

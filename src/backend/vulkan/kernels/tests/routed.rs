@@ -31,9 +31,9 @@ fn an_experts_rows_start_tiles_of_their_own() {
     found.iter().for_each(check);
     let names: Vec<&str> = found.iter().map(|dispatch| dispatch.variant.name).collect();
     assert_eq!(names, ["route", "route-order", "expert-linear", "weighted-sum"]);
-    assert_eq!(found[1].grid, [tokens(256), Extent::Fixed(8), Extent::ONE]);
+    assert_eq!(found[1].grid, [tokens(256), Extent::Fixed(8), Extent::Continued { axis: 0 }]);
     let down = Extent::Groups { dim: Dim::Tokens, each: TOP_K as u32, more: 8 * 127, per: 128 };
-    assert_eq!(found[2].grid, [Extent::ONE, down, Extent::ONE]);
+    assert_eq!(found[2].grid, [Extent::ONE, down, Extent::Continued { axis: 1 }]);
     // rows_of: tokens; rows of each; n; k; column; y_columns; first expert; experts; rows with one row of x.
     assert_eq!(push(&found[2]), [1, 2, 96, 64, 0, 96, 0, 8, 2]);
     let apart = mixture(DType::F32, [8, 96, 64], true, &Capabilities::floor()).unwrap();
@@ -52,7 +52,7 @@ fn sixteen_bits_run_on_matrix_cores_where_they_fit() {
     let product = &mixture(DType::F16, [5, 264, 96], false, &able).unwrap()[2];
     check(product);
     let down = Extent::Groups { dim: Dim::Tokens, each: TOP_K as u32, more: 5 * 191, per: 8 * 192 };
-    assert_eq!(product.grid, [Extent::Fixed(8 * 3), down, Extent::ONE]);
+    assert_eq!(product.grid, [Extent::Fixed(8 * 3), down, Extent::Continued { axis: 1 }]);
     assert_eq!(push(product), [1, 2, 264, 96, 0, 5, 2]);
     let (experts, floor) = (DType::F16, Capabilities::floor());
     let software =

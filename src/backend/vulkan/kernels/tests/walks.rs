@@ -118,6 +118,9 @@ fn pooling_is_one_dispatch_a_mode_side_by_side() {
         check(dispatch);
         assert_eq!(push(dispatch), [100, 200, 100 * place as u32]);
         assert_eq!(constant(dispatch, "mode"), mode as u32);
-        assert_eq!(dispatch.grid, [Extent::Fixed(2), Extent::Tiles { dim: Dim::Texts, per: 1 }, Extent::Fixed(1)]);
+        assert_eq!(
+            dispatch.grid,
+            [Extent::Fixed(2), Extent::Tiles { dim: Dim::Texts, per: 1 }, Extent::Continued { axis: 1 }]
+        );
     }
 }
