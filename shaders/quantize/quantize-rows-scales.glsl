@@ -3,7 +3,8 @@
 // with MEAN n / sum |x|, with AFFINE 255 / (max - min) of a range that includes 0, and zero, after each scale with PAIRS. The
 // first of the two dispatches of quantize_rows.
 // Grid: groups of all rows workgroups of 256 invocations, continued along y.
-// Reduction order: of sums, lanes 256 apart, then a tree; of others irrelevant, a maximum.
+// Reduction order: of sums, lanes 256 apart, of a lane sixteen numbers, sixteen such sums, and so on, then a tree; of others
+// irrelevant, a maximum.
 // Assumes: elements < 2^32.
 //# [builds]
 //# quantize-rows-scales-affine = { define = "AFFINE" }
@@ -57,6 +58,10 @@ void main() {
     uint lane = gl_LocalInvocationIndex;
     uint most = 0u;
     vec2 own = vec2(0.0);
+#ifndef AFFINE
+    vec4 sums = vec4(0.0);
+    uint turn = 0u;
+#endif
     for (uint i = lane; i < count; i += 256u) {
         precise float element = x[first + i];
         if (FACTORS) {
@@ -66,9 +71,23 @@ void main() {
 #ifdef AFFINE
         own = joined(own, vec2(0.5 * element));
 #else
-        own = joined(own, vec2(abs(element)));
+        // A tensor has millions: sums of 16, of 256 and of 4096 numbers, and of all.
+        sums.x += abs(element);
+        turn++;
+        if (turn % 16u == 0u) {
+            sums = vec4(0.0, sums.y + sums.x, sums.z, sums.w);
+        }
+        if (turn % 256u == 0u) {
+            sums = vec4(0.0, 0.0, sums.z + sums.y, sums.w);
+        }
+        if (turn % 4096u == 0u) {
+            sums = vec4(0.0, 0.0, 0.0, sums.w + sums.z);
+        }
 #endif
     }
+#ifndef AFFINE
+    own.x = (sums.w + sums.z) + (sums.y + sums.x);
+#endif
     largest[lane] = most;
     parts[lane] = own;
     for (uint step = 128u; step > 0u; step /= 2u) {

@@ -95,11 +95,26 @@ fn scale_of(kind: QuantizeKind, x: &[f32]) -> f32 {
             127.5 / (0.5 * most - 0.5 * least).max(5e-6)
         }
         QuantizeKind::Ternary | QuantizeKind::Binary => {
-            let count = x.len().max(1) as f32;
-            let sum = sum_by([x], |[x]| x.abs()).max(1e-5 * count);
-            if sum < MOST_SUM { count / sum } else { f32::NAN }
+            let (count, least) = (x.len().max(1) as f64, 1e-5 * x.len().max(1) as f32);
+            let sum = magnitudes(x).max(f64::from(least));
+            if sum < f64::from(MOST_SUM) { (count / sum) as f32 } else { f32::NAN }
         }
     }
+}
+
+/// The sum of magnitudes; of many in float64, since a tensor has millions.
+#[inline(always)]
+fn magnitudes(x: &[f32]) -> f64 {
+    const FEW: usize = 2048;
+    if x.len() <= FEW {
+        return f64::from(sum_by([x], |[x]| x.abs()));
+    }
+    let (blocks, rest) = x.as_chunks::<16>();
+    let mut chains = [0.0; 16];
+    for block in blocks {
+        chains.iter_mut().zip(block).for_each(|(sum, x)| *sum += f64::from(x.abs()));
+    }
+    chains.into_iter().chain(rest.iter().map(|x| f64::from(x.abs()))).sum()
 }
 
 #[inline(always)]
