@@ -282,15 +282,6 @@ def set_default_folder(folder: str | os.PathLike[str]) -> None:
     _default_folder = os.path.abspath(path)
 
 
-def pairs_of(names: Mapping[str, str] | None) -> list[tuple[str, str]]:
-    """A shader's own names and grilly's, checked."""
-    need_type(names, Mapping | None, "names", "a dict of names")
-    pairs = list((names or {}).items())
-    for name in (name for pair in pairs for name in pair):
-        need_type(name, str, "a name in names", "str")
-    return pairs
-
-
 def own_compiler(given: ShaderCompiler | None) -> _core.ShaderCompiler:
     """The engine's compiler behind `given`, or behind the one for registrations without a compiler.
 

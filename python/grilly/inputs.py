@@ -272,3 +272,12 @@ def merge_prompts(given: Any, configured: Iterable[tuple[str, str]], usual: Iter
         if prompts.get(name) is None:
             prompts[name] = prompt
     return {name: prompt or "" for name, prompt in prompts.items()}
+
+
+def pairs_of(names: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    """A shader's own names and grilly's, checked."""
+    need_type(names, Mapping | None, "names", "a dict of names")
+    pairs = list((names or {}).items())
+    for name in (name for pair in pairs for name in pair):
+        need_type(name, str, "a name in names", "str")
+    return pairs

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from grilly import _core
 from grilly.closed import closed
-from grilly.compiler import ShaderCompiler, own_compiler, pairs_of
+from grilly.compiler import ShaderCompiler, own_compiler
 from grilly.errors import DeviceUnavailableError
+from grilly.inputs import pairs_of
 
 __all__ = ["ShaderComparison", "clear_faults", "compare_shaders", "inject_fault", "validation_messages"]
 

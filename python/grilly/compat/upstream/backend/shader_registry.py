@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from grilly import _core
 from grilly.closed import closed
-from grilly.compiler import ShaderCompiler, own_compiler, pairs_of
-from grilly.inputs import path_text
+from grilly.compiler import ShaderCompiler, own_compiler
+from grilly.inputs import pairs_of, path_text
 
 __all__ = [
     "ShaderRegistry",
