@@ -47,7 +47,7 @@ impl Request {
 
     /// Runs work of this thread for the call.
     pub fn serve<T>(&self, work: impl FnOnce() -> T) -> T {
-        as_work(Some(Work { stop: None, asked: Instant::now(), request: Some(self.clone()) }), work)
+        as_work(Some(Work { stop: None, asked: None, request: Some(self.clone()) }), work)
     }
 }
 
@@ -55,8 +55,8 @@ impl Request {
 struct Work {
     /// Whether the caller wants a stop; only in the thread of the caller.
     stop: Option<fn() -> bool>,
-    /// When it was asked last.
-    asked: Instant,
+    /// When it was asked last; at first when it might have been, so that short work does not look at the clock.
+    asked: Option<Instant>,
     /// Made when another thread needs it.
     request: Option<Request>,
 }
@@ -79,7 +79,7 @@ fn as_work<T>(own: Option<Work>, work: impl FnOnce() -> T) -> T {
 
 /// Runs work of this thread that [`check`] ends once `stop` is true.
 pub fn stoppable<T>(stop: fn() -> bool, work: impl FnOnce() -> T) -> T {
-    as_work(Some(Work { stop: Some(stop), asked: Instant::now(), request: None }), work)
+    as_work(Some(Work { stop: Some(stop), asked: None, request: None }), work)
 }
 
 /// Runs work that a request to stop must not divide, such as an update in place.
@@ -104,12 +104,12 @@ pub fn check() -> Result<()> {
     // Taken out, so that what it runs may check, too.
     let Some(mut work) = WORK.take() else { return Ok(()) };
     if let Some(stop) = work.stop
-        && work.asked.elapsed() >= INTERVAL
+        && work.asked.get_or_insert_with(Instant::now).elapsed() >= INTERVAL
     {
         if stop() {
             work.request.get_or_insert_default().0.store(true, SeqCst);
         }
-        work.asked = Instant::now();
+        work.asked = Some(Instant::now());
     }
     WORK.set(Some(work));
     if requested() { Err(Error::Interrupted) } else { Ok(()) }

@@ -16,6 +16,8 @@ __all__ = ["need", "row_products"]
 MANY = 64 << 20
 #: Multiplications and additions of one call: some hundredths of a second. A handler of a signal runs between two calls.
 LONG = 1 << 31
+#: Numbers of one call, whose memory takes as long to get.
+LARGE = 1 << 24
 #: Rows of a product that are computed together: with multiples of them OpenBLAS has the bits of the whole product.
 STEP = 96
 
@@ -58,10 +60,10 @@ def row_products(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     dtype = np.result_type(a, b)
     need((len(a), len(b)), dtype, f"products of {len(a)} and {len(b)} rows")
-    if a.size * len(b) <= LONG:
+    if a.size * len(b) <= LONG and len(a) * len(b) <= LARGE:
         return np.asarray(a @ b.T)
     result = np.empty((len(a), len(b)), dtype)
-    rows = max(1, LONG // (STEP * b.size)) * STEP
+    rows = max(1, min(LONG // (STEP * b.size), LARGE // (STEP * len(b)))) * STEP
     for start in range(0, len(a), rows):
         np.matmul(a[start : start + rows], b.T, out=result[start : start + rows])
     return result

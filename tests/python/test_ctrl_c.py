@@ -88,7 +88,9 @@ interrupted("community_detection", lambda: util.community_detection(many))
 interrupted("similarity", lambda: util.cos_sim(rows, others))
 """,
     "arrays": """
-x = grilly.to_vulkan(np.full((3000, 3000), 1e-3, np.float32), device)
+# Work of a device that was submitted is done before what follows.
+size, wide = (3000, 40000) if device == "cpu" else (150, 8000)
+x = grilly.to_vulkan(np.full((size, size), 1e-3, np.float32), device)
 def chain():
     y = x
     for _ in range(10000):
@@ -96,16 +98,16 @@ def chain():
     return y.numpy()
 interrupted("chain", chain)
 def one():
-    wide = grilly.to_vulkan(np.zeros((3000, 40000), np.float32), device)
-    return functional.matmul(functional.matmul(x, wide), np.zeros((40000, 3000), np.float32)).numpy()
-interrupted("one call", one, 1)
-assert abs(functional.matmul(x, x).numpy()[0, 0] - 3e-3) < 1e-6
+    y = grilly.to_vulkan(np.zeros((size, wide), np.float32), device)
+    return functional.matmul(functional.matmul(x, y), np.zeros((wide, size), np.float32)).numpy()
+interrupted("one call", lambda: [one() for _ in range(100)], 1)
+assert abs(functional.matmul(x, x).numpy()[0, 0] - size * 1e-6) < 1e-6
 graph = Graph()
-given = y = graph.input("x", (2000, 2000))
+given = y = graph.input("x", (size // 2, size // 2))
 for _ in range(60):
     y = graph.call("matmul", y, given)
 program = graph.program([y], device)
-small = np.full((2000, 2000), 1e-4, np.float32)
+small = np.full((size // 2, size // 2), 1e-4, np.float32)
 interrupted("program", lambda: [program.run(small)[0].numpy() for _ in range(100)])
 """,
     "graphs": """
@@ -117,11 +119,11 @@ def large(count):
     return graph, x, y
 interrupted("building", lambda: large(10**7))
 graph, x, y = large(50000)
+interrupted("program", lambda: [graph.program([y], device) for _ in range(1000)])
 def gradients():
     while True:
         graph.gradients(y, graph.filled(1.0, (2, 4)), [x])
 interrupted("gradients", gradients)
-interrupted("program", lambda: [graph.program([y], device) for _ in range(1000)])
 """,
     "export": """
 model = grilly.SentenceTransformer(TINY, device="cpu")
@@ -173,7 +175,7 @@ with grilly.SentenceTransformer(large, device="cpu") as model:
 """
 }
 #: What waits for a device.
-ON_VULKAN = [pytest.param(name, "vulkan", marks=pytest.mark.vulkan) for name in ("texts", "arrays", "graphs")]
+ON_VULKAN = [pytest.param(name, "vulkan", marks=pytest.mark.vulkan) for name in ("texts", "arrays")]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT so")

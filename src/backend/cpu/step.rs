@@ -122,6 +122,9 @@ impl<'a> Step<'a> {
     }
 }
 
+/// Elements that are computed without a look for a request to stop.
+const FEW: usize = 1 << 14;
+
 /// Rows that the threads divide among themselves.
 pub struct SharedRows<'a> {
     arch: Arch,
@@ -142,11 +145,12 @@ impl SharedRows<'_> {
 
     /// As [`SharedRows::vectorized`], row by row: passes each to `work` with its index.
     pub fn each(self, work: impl Fn(usize, &mut [f32]) + Sync) {
-        let (columns, request) = (self.columns, Request::current());
+        // Short work ends by itself.
+        let (columns, request) = (self.columns, (self.out.len() > FEW).then(Request::current));
         self.vectorized(inlined!(|first, part| {
             for (row, y) in (first..).zip(part.chunks_exact_mut(columns)) {
                 // The step's results are then of no use, and nothing reads them.
-                if request.made() {
+                if request.as_ref().is_some_and(Request::made) {
                     return;
                 }
                 work(row, y);

@@ -115,7 +115,7 @@ impl Team {
         let piece = rows.div_ceil(self.size()).max(least);
         let most = (MOST_ELEMENTS / columns).max(least);
         if self == Team::Alone || piece >= rows {
-            return one_by_one(out, columns, (0, most), &Request::current(), &work);
+            return if most >= rows { work(0, out) } else { one_by_one(out, columns, (0, most), &work) };
         }
         side_by_side(out, columns, (piece, most), &work)
     }
@@ -132,20 +132,14 @@ type Work<'a> = &'a (dyn Fn(usize, &mut [f32]) -> Result<()> + Sync);
 fn side_by_side(out: &mut [f32], columns: usize, (piece, most): (usize, usize), work: Work<'_>) -> Result<()> {
     let request = Request::current();
     let pieces = out.par_chunks_mut(piece * columns).enumerate();
-    pieces.try_for_each(|(i, rows)| request.serve(|| one_by_one(rows, columns, (i * piece, most), &request, work)))
+    pieces.try_for_each(|(i, rows)| request.serve(|| one_by_one(rows, columns, (i * piece, most), work)))
 }
 
 /// Passes pieces of at most so many rows one after the other, the first of which has the index `first`.
-fn one_by_one(
-    out: &mut [f32],
-    columns: usize,
-    (first, most): (usize, usize),
-    request: &Request,
-    work: Work<'_>,
-) -> Result<()> {
-    out.chunks_mut(most * columns).enumerate().try_for_each(|(i, rows)| match request.made() {
-        true => Err(Error::Interrupted),
-        false => work(first + i * most, rows),
+fn one_by_one(out: &mut [f32], columns: usize, (first, most): (usize, usize), work: Work<'_>) -> Result<()> {
+    out.chunks_mut(most * columns).enumerate().try_for_each(|(i, rows)| {
+        exit::check()?;
+        work(first + i * most, rows)
     })
 }
 
