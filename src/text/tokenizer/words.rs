@@ -27,12 +27,13 @@ const LONGEST: usize = 256;
 
 /// Ids of a word's tokens, and their bytes in it.
 type Tokens = Box<[(u32, (usize, usize))]>;
+type Cache = Mutex<HashMap<String, Tokens>>;
 
 /// A model and the words that it has divided.
 pub(crate) struct Words {
     model: ModelWrapper,
     /// None of a model whose own cache ends with it, or that has none.
-    caches: Option<Box<[Mutex<HashMap<String, Tokens>>; CACHES]>>,
+    caches: Option<Box<[Cache; CACHES]>>,
 }
 
 impl From<ModelWrapper> for Words {
