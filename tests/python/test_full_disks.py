@@ -193,7 +193,7 @@ def test_an_exported_model(disk, checkpoint):
     model = SentenceTransformer(str(checkpoint("base")), device="cpu")
 
     def export(folder):
-        model.export("wgsl", folder)
+        model.export("wgsl", folder, overwrite=True)
 
     def earlier(folder):
         (folder / "shaders").mkdir(parents=True)
@@ -224,16 +224,15 @@ def test_an_exported_kernel(disk):
     assert sweep(disk, write, InvalidArgumentError, earlier) > 3
 
 
-def test_a_link_stays_a_link(tmp_path):
+def test_a_link_is_replaced_and_not_followed(tmp_path):
     compiled = kernels.get("bias_gelu").compile("spirv")
     target, link = tmp_path / "deep" / "target.spv", tmp_path / "gelu.spv"
     target.parent.mkdir()
     target.write_bytes(b"earlier")
-    target.chmod(0o640)
     link.symlink_to(target)
     compiled.write(link, overwrite=True)
-    assert link.is_symlink() and target.read_bytes() == next(iter(compiled.code.values()))
-    assert target.stat().st_mode & 0o777 == 0o640 and sorted(os.listdir(target.parent)) == ["target.spv"]
+    assert not link.is_symlink() and link.read_bytes() == next(iter(compiled.code.values()))
+    assert target.read_bytes() == b"earlier" and sorted(os.listdir(target.parent)) == ["target.spv"]
 
 
 SHADER = """#version 460

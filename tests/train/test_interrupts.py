@@ -9,6 +9,8 @@ import pytest
 
 START = """
 import os, random, signal, sys, threading, time
+# A process that a shell starts in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from grilly.train import Trainer, TransformerConfig, read_metrics

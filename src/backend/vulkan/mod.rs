@@ -43,6 +43,7 @@ mod slot;
 pub(crate) mod spirv;
 mod upload;
 mod work;
+mod work_memory;
 
 pub use capabilities::{Capabilities, DeviceType, Feature};
 pub(crate) use device::expect_prints;
