@@ -33,8 +33,8 @@ impl std::str::FromStr for DeviceRequest {
 /// Opens the backend that `request` names. Without a usable Vulkan device it is the CPU, with one warning.
 ///
 /// # Errors
-/// `IndexOutOfRange` for a device number that does not exist: a request by number never falls back to the CPU. Under
-/// `GRILLY_STRICT`, `DeviceUnavailable` instead of the CPU.
+/// `IndexOutOfRange` for a device number that does not exist: a request by number never falls back to the CPU.
+/// `OutOfMemory` and `DeviceLost` while the device is opened. Under `GRILLY_STRICT`, `DeviceUnavailable` instead of the CPU.
 pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
     let wanted = match request {
         DeviceRequest::Cpu => {
@@ -52,6 +52,8 @@ pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
         (Err(error @ Error::DeviceUnavailable(_)), Some(number)) => {
             Err(Error::IndexOutOfRange(format!("there is no device vulkan:{number}: {error}")))
         }
+        // Of this moment: opened later, the device may work.
+        (Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. })), _) => Err(error),
         (Err(error), _) if settings.strict => {
             Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")))
         }

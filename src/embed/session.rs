@@ -254,7 +254,7 @@ impl<'a> Session<'a> {
             None => return Err(Error::Unusable("the model is closed".into())),
             Some(runner) if !Arc::ptr_eq(runner, &self.runner) => self.runner = runner.clone(),
             Some(_) => {
-                self.runner = Arc::new(self.route.source.take_over(&self.runner, error)?);
+                self.runner = Arc::new(self.route.source.take_over(self.runner.places(), error)?);
                 *current = Some(self.runner.clone());
             }
         }

@@ -96,27 +96,27 @@ impl Source {
         if request != DeviceRequest::Cpu {
             vulkan::check_process()?;
         }
-        let choice = choose::open(request, &self.settings)?;
-        let mut runner = Runner::new(choice.backend, choice.reason, places);
-        match runner.program(self, stage) {
-            Err(error) if runner.may_move(&error) => {
-                runner = self.take_over(&runner, &error)?;
-                runner.program(self, stage)?;
-            }
-            prepared => drop(prepared?),
-        }
+        let runner = match choose::open(request, &self.settings) {
+            Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. })) => self.take_over(places, &error)?,
+            choice => choice.map(|choice| Runner::new(choice.backend, choice.reason, places))?,
+        };
+        let runner = match runner.program(self, stage) {
+            Err(error) if runner.may_move(&error) => self.take_over(places, &error)?,
+            prepared => return prepared.map(|_| runner),
+        };
+        runner.program(self, stage)?;
         Ok(runner)
     }
 
-    /// The CPU in place of a device that failed with `error`.
-    pub fn take_over(&self, failed: &Runner, error: &Error) -> Result<Runner> {
+    /// The CPU in place of a device that failed with `error`, for so many programs.
+    pub fn take_over(&self, places: usize, error: &Error) -> Result<Runner> {
         let reason = format!("the CPU took over: {error}");
         if self.settings.strict {
             return Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")));
         }
         log::warn!(target: "grilly", "{reason}");
         COUNTERS.fallbacks.fetch_add(1, Relaxed);
-        Ok(Runner::new(cpu::backend(), reason, failed.programs.len()))
+        Ok(Runner::new(cpu::backend(), reason, places))
     }
 }
 
@@ -153,6 +153,11 @@ impl Runner {
     /// As [`Backend::builds`].
     pub fn builds(&self, plan: &Plan) -> String {
         self.backend.builds(plan)
+    }
+
+    /// The number of its programs.
+    pub fn places(&self) -> usize {
+        self.programs.len()
     }
 
     /// Whether the CPU may run the work after this error of the device.

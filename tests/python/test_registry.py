@@ -169,7 +169,8 @@ NAMES = {"P_in": "weights", "V_in": "values", "result": "y", "batch_size": "batc
 @pytest.mark.parametrize("ending", [".glsl", ".spv"])
 def test_names_that_a_shader_calls_otherwise(vulkan, tmp_path, ending):
     (tmp_path / "renamed.glsl").write_text(RENAMED)
-    compiler = ShaderCompiler(ShaderCompilerConfig(str(tmp_path)))
+    # Without debug information a module has no names.
+    compiler = ShaderCompiler(ShaderCompilerConfig(str(tmp_path), debug_info=True))
     if ending == ".spv":
         (tmp_path / "renamed.spv").write_bytes(compiler.get_compute_function("renamed").spirv)
         (tmp_path / "renamed.glsl").unlink()
