@@ -1,11 +1,13 @@
 """Damage to the files that grilly reads: bytes, JSON, safetensors, ZIP files, pickles and SentencePiece models."""
 
+import copy
 import io
 import json
 import pickletools
 import struct
 import warnings
 import zipfile
+import zlib
 
 from fuzz.driver import pick
 
@@ -66,7 +68,7 @@ def of_value(value, chance):
     """Changes one place of a JSON value and returns the value."""
     where = places(value)
     if not where:
-        return pick(chance, ODD)
+        return copy.deepcopy(pick(chance, ODD))
     # As often at the top as in long lists and vocabularies.
     top = [place for place in where if place[0] is value or len(place[0]) < 30]
     owner, key = pick(chance, top if top and chance.random() < 0.8 else where)
@@ -86,7 +88,7 @@ def of_value(value, chance):
         at = int(chance.integers(len(old)))
         owner[key] = pick(chance, [old[:at], old[:at] + "é" + old[at:], old.upper(), old[::-1], old * 50, f"{old}\0"])
     else:
-        owner[key] = pick(chance, ODD)
+        owner[key] = copy.deepcopy(pick(chance, ODD))
     return value
 
 
@@ -236,8 +238,11 @@ def of_tables(data, chance):
 
 def rezipped(data, chance, change=None):
     """Parts changed, exchanged, left out or compressed, in a ZIP file with right checksums."""
-    with zipfile.ZipFile(io.BytesIO(data)) as file:
-        entries = [(name, bytearray(file.read(name))) for name in file.namelist()]
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            entries = [(name, bytearray(file.read(name))) for name in file.namelist()]
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+        return of_bytes(data, chance)  # damaged before
     kind = int(chance.integers(6))
     place, other = chance.integers(len(entries), size=2).tolist()
     name, content = entries[place]

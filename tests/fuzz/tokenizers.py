@@ -81,6 +81,11 @@ def use(folder, texts):
         most = max(tokenizer.get_vocab().values(), default=-1)
         for text, row, places in zip(texts, ids, offsets, strict=True):
             if not all(0 <= each <= most for each in row):
+                # The ids of a template of the file, which the model has to refuse.
+                try:
+                    model.encode(text)
+                except GrillyError:
+                    continue
                 raise Fault(f"{text!r}: ids {row} of a vocabulary to {most}")
             if not all(0 <= first <= last <= len(text) for first, last in places):
                 raise Fault(f"{text!r}: offsets {places}")

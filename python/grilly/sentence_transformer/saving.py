@@ -3,8 +3,6 @@
 import json
 import math
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,7 +48,8 @@ def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:
 def duplicate(file: Path, made: Path) -> None:
     """Copies the content of a file in pieces, between which a signal handler runs."""
     with file.open("rb") as source, made.open("xb") as target:
-        shutil.copyfileobj(source, target, PIECE)
+        while piece := source.read(PIECE):
+            target.write(piece)
 
 
 def refuse_links(target: Path, folders: list[str]) -> None:
@@ -160,6 +159,9 @@ class Saving(ModuleSequence):
             ...     SentenceTransformer(folder, device="cpu").max_seq_length == model.max_seq_length
             True
         """
+        # Its imports would take an eighth of the time of this package's.
+        import tempfile
+
         target = Path(os.path.abspath(path_text(path, "path")))
         if target.exists() and not target.is_dir():
             raise InvalidArgumentError(f"path is {os.fspath(path)!r}, a file, expected a folder")
