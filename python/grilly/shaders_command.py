@@ -35,8 +35,8 @@ def copy(folder: Path, overwrite: bool = False) -> list[Path]:
         The paths.
 
     Raises:
-        InvalidArgumentError: Such a file is there; nothing is written then.
-        OSError: A file cannot be written.
+        InvalidArgumentError: Such a file is there, or one cannot be written; nothing is written then.
+        OSError: A file that is there cannot be read.
 
     Example:
         >>> import tempfile
@@ -50,7 +50,5 @@ def copy(folder: Path, overwrite: bool = False) -> list[Path]:
     other = [path for path, text in files.items() if path.exists() and path.read_text(encoding="utf-8") != text]
     if other and not overwrite:
         raise InvalidArgumentError(f"{other[0]} has another text; --overwrite replaces it")
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, text in files.items():
-        path.write_text(text, encoding="utf-8")
+    _core.write_files(folder, [(path.name, text.encode()) for path, text in files.items()], True)
     return list(files)
