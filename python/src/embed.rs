@@ -13,7 +13,6 @@ use crate::tokenizer::Tokenizer;
 use crate::{lock, text};
 use grilly::embed::{ExportOptions, LoadOptions};
 use grilly::export::Target;
-use grilly::process::files::Existing;
 use grilly::{DecodeOptions, EncodeOptions};
 
 /// A model that computes embeddings, or scores of pairs, ready on a device.
@@ -119,8 +118,7 @@ impl EmbeddingModel {
         let model = self.0.get()?;
         let target = Target::named(&target.0)?;
         let prompt = text::string(prompt, || "prompt".into())?;
-        let existing = if overwrite { Existing::Replace } else { Existing::Refuse };
-        let options = ExportOptions { prompt: &prompt, truncate_dim, existing };
+        let options = ExportOptions { prompt: &prompt, truncate_dim, existing: overwrite.into() };
         lock::without(py, || model.export(target, &folder.0, &options))
     }
 

@@ -14,7 +14,7 @@ use grilly::Result;
 use grilly::dtype::DType;
 use grilly::export::{Compiled, Target};
 use grilly::kernels::{ROWS, Shader};
-use grilly::process::files::{self, Existing};
+use grilly::process::files;
 
 /// Name, formula and options of every kernel.
 #[pyfunction]
@@ -65,9 +65,8 @@ pub(crate) fn write_files(
     content: Vec<(Location, Vec<u8>)>,
     overwrite: bool,
 ) -> PyResult<()> {
-    let existing = if overwrite { Existing::Replace } else { Existing::Refuse };
     let content: Vec<_> = content.into_iter().map(|(name, bytes)| (name.0, bytes)).collect();
-    lock::without(py, || files::write(&folder.0, &content, existing))
+    lock::without(py, || files::write(&folder.0, &content, overwrite.into()))
 }
 
 /// A kernel with its options.

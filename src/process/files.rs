@@ -20,6 +20,13 @@ pub enum Existing {
     Replace,
 }
 
+impl From<bool> for Existing {
+    /// By whether files may be overwritten.
+    fn from(overwrite: bool) -> Self {
+        if overwrite { Existing::Replace } else { Existing::Refuse }
+    }
+}
+
 /// Writes files, with their names relative to `folder`, which is made if it is missing like those inside it. They are all
 /// written under other names first: after an error or a stop before the last of these is done, nothing has changed.
 ///
