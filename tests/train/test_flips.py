@@ -15,8 +15,17 @@ from grilly.train import Trainer, read_metrics
 from train.test_training import BYTES, earlier
 
 TEXT = "The café serves naïve crêpes, 12 of them, then 345.\n" * 12
-#: Bits of each file; all in make test-long.
+#: Bits of each file. In make test-long all of them, and this many of the tensors, in parts for as many processes.
 BITS = 120
+OF_TENSORS = 20_000
+PARTS = 16 if LONG else 1
+
+
+def chosen(name, count):
+    """Bits of a file of `count` bits that are flipped, one after the other."""
+    if LONG and not name.endswith(".safetensors"):
+        return range(count)
+    return random.Random(44).sample(range(count), OF_TENSORS if LONG else BITS)
 
 
 def state(folder):
@@ -34,15 +43,15 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", ["step-00000003.json", "tokenizer.json", "metrics.jsonl", "step-00000003.safetensors"])
-def test_a_flipped_bit_is_refused_or_without_effect(run, name):
+def test_a_flipped_bit_is_refused_or_without_effect(run, name, part):
     path, expected = run / name, state(run)
     whole = path.read_bytes()
-    bits = range(8 * len(whole))
-    chosen = bits if LONG and len(whole) < 20_000 else random.Random(44).sample(bits, 2000 if LONG else BITS)
+    bits = chosen(name, 8 * len(whole))[part::PARTS]
     refused = 0
     try:
-        for bit in chosen:
+        for bit in bits:
             changed = bytearray(whole)
             changed[bit // 8] ^= 1 << bit % 8
             path.write_bytes(changed)
@@ -56,7 +65,7 @@ def test_a_flipped_bit_is_refused_or_without_effect(run, name):
                     read_metrics(run)
     finally:
         path.write_bytes(whole)
-    assert refused > 0.9 * len(chosen)
+    assert refused > 0.9 * len(bits)
     assert state(run) == expected
 
 
