@@ -1,4 +1,4 @@
-"""For tests: fault injection, messages of the validation layer, and comparison of two shaders."""
+"""For tests: small models, fault injection, messages of the validation layer, and comparison of two shaders."""
 
 from __future__ import annotations
 
@@ -14,8 +14,16 @@ from grilly.closed import closed
 from grilly.compiler import ShaderCompiler, own_compiler
 from grilly.errors import DeviceUnavailableError
 from grilly.inputs import pairs_of
+from grilly.tiny_checkpoints import tiny_checkpoint
 
-__all__ = ["ShaderComparison", "clear_faults", "compare_shaders", "inject_fault", "validation_messages"]
+__all__ = [
+    "ShaderComparison",
+    "clear_faults",
+    "compare_shaders",
+    "inject_fault",
+    "tiny_checkpoint",
+    "validation_messages",
+]
 
 
 def inject_fault(kind: str, after: int = 0, times: int | None = None) -> None:

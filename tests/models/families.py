@@ -1,17 +1,18 @@
 """Tiny checkpoints of the architectures beside BERT, written by NumPy in the libraries' own format.
 
 `fixtures/families.json` holds what transformers and sentence-transformers wrote for each: every JSON file, and the name
-and shape of every tensor. The numbers are drawn here, from `numpy.random.RandomState`, whose streams never change.
+and shape of every tensor. The numbers are those of `grilly.testing.tiny_checkpoint`.
 `fixtures/tokenizers` holds each tokenizer.json as it was written, without the map of characters that two of them share.
 """
 
 import base64
 import itertools
 import json
-import zlib
 from pathlib import Path
 
 import numpy as np
+
+from grilly.tiny_checkpoints import draw
 
 from . import safetensors_file
 
@@ -20,16 +21,6 @@ TABLE = FIXTURES / "families.json"
 TOKENIZERS = FIXTURES / "tokenizers"
 CHARACTER_MAP = TOKENIZERS / "nmt_nfkc.bin"  # sentencepiece's, 240 KB
 MAP_PLACE = "the bytes of nmt_nfkc.bin in base64"
-# The first that a tensor's name contains: the spread of its numbers. Matrices go by their number of inputs.
-SPREADS = {
-    "word_embeddings": 0.5,
-    "tok_embeddings": 0.5,
-    "position_embeddings": 0.3,
-    "token_type_embeddings": 0.3,
-    "attention_bias": 1.5,
-}
-SPREADS |= {"rel_embeddings": 0.7, "wte": 0.5, "wpe": 0.3, "embed_tokens": 0.5, "embed_in": 0.5}
-SPREADS |= {"shared": 0.5, "SelfAttention.q": 0.03, "EncDecAttention.q": 0.03}  # T5's scores have no factor
 
 
 def table() -> dict[str, dict]:
@@ -49,21 +40,6 @@ def batch_size(name: str) -> int | None:
 def decodes(name: str) -> bool:
     """Whether the checkpoint holds a decoder."""
     return any(tensor.startswith("decoder.block.") for tensor in table()[name]["tensors"])
-
-
-def draw(name: str, shape: list[int]) -> np.ndarray:
-    """Weights of a size that makes every part of the network matter, the same wherever name and shape are."""
-    if name.endswith("position_ids"):
-        return np.arange(shape[-1], dtype=np.int64).reshape(shape)
-    random = np.random.RandomState(zlib.crc32(name.encode()))
-    numbers = random.standard_normal(shape)
-    if len(shape) == 1:
-        norm = "norm" in name.lower() or ".ln_" in f".{name}" or "_ln." in name or name.endswith("layer_weights")
-        scaled = float(norm and name.endswith(("weight", "weights"))) + (0.2 if norm else 0.1) * numbers
-    else:
-        chosen = (spread for part, spread in SPREADS.items() if part in name)
-        scaled = next(chosen, 1.2 / np.sqrt(shape[-1])) * numbers
-    return scaled.astype(np.float32)
 
 
 def routes(used: int, top_k: int) -> list[tuple[int, ...]]:
