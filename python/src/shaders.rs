@@ -93,6 +93,11 @@ impl ShaderTable {
         lock::without(py, || compiler::enter(&shader, architecture, row))
     }
 
+    /// Makes models of an architecture run its entry where grilly would choose a kernel that fuses it.
+    fn ask(&self, shader: Name, architecture: Name) {
+        self.change(|registry| registry.ask(&shader.0, &architecture.0));
+    }
+
     /// Restores grilly's own shader for an architecture, or the generic one.
     fn unregister(&self, shader: Name, architecture: Option<Name>) {
         let architecture = architecture.as_ref().map(|name| name.0.as_str());

@@ -90,6 +90,9 @@ pub struct Row {
     pub file: String,
     /// Index of a user's shader, as assigned by the backend; `None` for one of grilly's own.
     pub user: Option<usize>,
+    /// Whether models run it where grilly would choose a kernel that fuses it: a user's shader, or one of grilly's own that
+    /// a user asked for.
+    pub asked: bool,
     /// For `attention_output`: the weights that the shader uses unchanged. What a user's shader leaves out is unknown
     /// here, which makes no difference where the weights are zero.
     pub pattern: Pattern,
@@ -99,12 +102,13 @@ impl Row {
     /// One of grilly's own shaders, with the pattern of its family.
     pub fn own(shader: &str) -> Self {
         let family = FAMILIES.iter().find(|family| family.shader == shader);
-        Row { file: shader.to_owned(), user: None, pattern: family.map_or(Pattern::Full, |family| family.pattern) }
+        let pattern = family.map_or(Pattern::Full, |family| family.pattern);
+        Row { file: shader.to_owned(), user: None, asked: false, pattern }
     }
 
     /// A user's shader with its index.
     pub fn users(file: &str, number: usize) -> Self {
-        Row { file: file.to_owned(), user: Some(number), pattern: Pattern::Full }
+        Row { file: file.to_owned(), user: Some(number), asked: true, pattern: Pattern::Full }
     }
 }
 
@@ -173,6 +177,13 @@ impl Registry {
         self.rows.insert(key(shader, architecture), row);
     }
 
+    /// Makes models of an architecture run its entry where grilly would choose a kernel that fuses it.
+    pub fn ask(&mut self, shader: &str, architecture: &str) {
+        if let Some(row) = self.rows.get_mut(&key(shader, Some(architecture))) {
+            row.asked = true;
+        }
+    }
+
     /// Restores the shipped entry of one architecture, or the generic one; removes the entry if none is shipped.
     pub fn unregister(&mut self, shader: &str, architecture: Option<&str>) {
         let key = key(shader, architecture);
@@ -202,14 +213,14 @@ impl Registry {
         named.and_then(|_| entry(named).or_else(of_type)).or_else(|| entry(None))
     }
 
-    /// Name and entry of the shader that replaces the shipped one for `op` and an architecture; `None` where grilly's
-    /// own runs.
+    /// Name and entry of the shader that a user registered for `op` and an architecture; `None` where grilly chooses the
+    /// kernel.
     pub fn in_place_of(&self, op: &Op, operands: usize, architecture: &str) -> Option<(String, &Row)> {
         let shipped = self.shipped.as_deref().unwrap_or(self);
         let changed = |name: String| {
             let row = self.find(&name, architecture)?;
             let other = || shipped.find(&name, architecture).is_some_and(|own| own.file != row.file);
-            (row.user.is_some() || other()).then_some((name, row))
+            (row.asked || other()).then_some((name, row))
         };
         names_of(op, operands).find_map(changed)
     }

@@ -135,6 +135,10 @@ mod tests {
         assert_eq!(changed(&registry, &output, "roberta"), Some("attention-output-gpt".into()));
         registry.register(ATTENTION_OUTPUT, Some("bert"), Row::own("attention-output"));
         assert_eq!(changed(&registry, &output, "bert"), None);
+        registry.ask(ATTENTION_OUTPUT, "bert");
+        assert_eq!(changed(&registry, &output, "bert"), Some("attention-output".into()));
+        registry.unregister(ATTENTION_OUTPUT, Some("bert"));
+        assert_eq!(changed(&registry, &output, "bert"), None);
     }
 
     #[test]

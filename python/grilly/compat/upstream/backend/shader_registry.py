@@ -87,13 +87,19 @@ class ShaderRegistry:
         *,
         compiler: ShaderCompiler | None = None,
         names: Mapping[str, str] | None = None,
+        unfused: bool = False,
     ) -> None:
         """Makes a file the shader of one architecture; arguments and errors as `register_generic`.
+
+        With `unfused`, `encode` runs one of grilly's own, too, in place of the fused kernel, which is faster; a shader
+        of yours always runs there.
 
         In `get_registry()` it logs a warning if models of the architecture keep their attention fused, so that `encode`
         does not run a shader for a part of it.
         """
         self._register(shader_name, architecture, shader_file, compiler, names)
+        if unfused:
+            self._table.ask(shader_name, architecture)
 
     def _register(
         self,
@@ -171,6 +177,7 @@ def register_architecture_shader(
     *,
     compiler: ShaderCompiler | None = None,
     names: Mapping[str, str] | None = None,
+    unfused: bool = False,
 ) -> None:
     """`ShaderRegistry.register_architecture_specific` of `get_registry()`.
 
@@ -178,7 +185,9 @@ def register_architecture_shader(
         >>> from grilly.backend.shader_registry import register_architecture_shader
         >>> register_architecture_shader("attention-output", "gpt", "attention-output-gpt")
     """
-    _registry.register_architecture_specific(shader_name, architecture, shader_file, compiler=compiler, names=names)
+    _registry.register_architecture_specific(
+        shader_name, architecture, shader_file, compiler=compiler, names=names, unfused=unfused
+    )
 
 
 def unregister(shader_name: str, architecture: str | None = None) -> None:
