@@ -181,7 +181,7 @@ def run_long() -> None:
     rows = ["tests/ops/test_ops.py", "-k", "test_value and vulkan"]
     modes = [lavapipe.environment(optimised=True), *map(lavapipe.environment, lavapipe.SUBGROUPS)]
     more = ["tests/models", "tests/train"]
-    more += [f"tests/python/test_{name}.py" for name in ("spec_samples", "user_shaders_families")]
+    more += ["tests/specifications", "tests/python/test_user_shaders_families.py"]
     passed = [*(run(rows, mode) for mode in modes), run(["tests/ops"], {}), run(more, {})]
     complete()
     if not all(passed):
