@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 
 LARGE, SMALL = (65536, 1024), (4096, 384)
+#: The kernel library's example: 8192 places of 4096 columns.
+LIBRARY = (8192, 4096)
 GOAL_COPY, GOAL_TORCH, GOAL_APART = 0.85, 1.0, 1.3
 #: A fused operation is never slower than this beside its definition.
 LEAST_APART, LEAST_ROUNDS = 0.97, 5
@@ -281,8 +283,11 @@ ROWS = (
     Row("quantized_linear", "int8", quantized_layer, memory_bound=False),
     Row("dequantize_rows", "int8", bytes_and_scales),
     Row("rope", "halves", rotary),
-    *FUSED,
-    *(replace(row, name=f"{row.name} float16", half=True, tolerance=2.0**-7) for row in FUSED),
+    *(replace(row, shapes=(LARGE, LIBRARY, SMALL)) for row in FUSED),
+    *(
+        replace(row, shapes=(LARGE, LIBRARY, SMALL), name=f"{row.name} float16", half=True, tolerance=2.0**-7)
+        for row in FUSED
+    ),
     Row("linear", "square", layer, {"bias": True},
         torch=lambda x, w, b: functions().linear(x, w, b), memory_bound=False),
     Row("matmul", "square", matrices, torch=lambda a, b: a @ b, memory_bound=False),
