@@ -57,7 +57,9 @@ pub const NAMES: &[Name] = &[
     name("fnn-layernorm", "layer-norm", |op, _| matches!(op, Op::LayerNorm(_))),
     name("fnn-linear", "linear", |op, _| matches!(op, Op::Linear(_))),
     name("fnn-residual", "binary", |op, _| matches!(op, Op::Binary(Binary { kind: BinaryKind::Add }))),
+    name("oja-learning", "add-scaled", |op, _| matches!(op, Op::AddScaled(_))),
     name("rope", "rope", |op, _| matches!(op, Op::Rope(_))),
+    name("sanger-gha", "add-scaled", |op, _| matches!(op, Op::AddScaled(_))),
 ];
 
 fn activation(op: &Op, kinds: &[ActivationKind]) -> bool {

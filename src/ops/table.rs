@@ -8,6 +8,7 @@ macro_rules! each_op {
             {
                 activation { Activation = activation, ActivationBackward = activation_backward }
                 adam { Adam = adam }
+                add_scaled { AddScaled = add_scaled }
                 attention { Attention = attention }
                 attention_backward { AttentionBackward = attention_backward }
                 attention_bias { AttentionBias = attention_bias }
@@ -63,6 +64,7 @@ macro_rules! each_op {
             }
             // Compositions: plans have the steps of their definitions alone.
             {
+                hebbian_update { HebbianUpdate = hebbian_update }
                 loss { Loss = loss }
                 softmax_along { SoftmaxAlong = softmax_along, SoftmaxAlongBackward = softmax_along_backward }
                 whiten { Whiten = whiten }

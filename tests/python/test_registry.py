@@ -25,7 +25,7 @@ def test_names_and_defaults_of_the_registry():
     upstream = (
         "activation-gelu activation-relu activation-silu activation-softmax attention-scores attention-mask "
         "attention-output attention-concat-heads embedding-lookup embedding-pool-mask fnn-linear fnn-layernorm "
-        "fnn-dropout fnn-residual rope"
+        "fnn-dropout fnn-residual rope oja-learning sanger-gha"
     )
     for name in (*upstream.split(), "embedding-normalize", "embedding-pool"):
         assert name in names and registry.get_shader(name) == name

@@ -13,6 +13,7 @@ from grilly.functional.cross_entropy import *
 from grilly.functional.dropout import *
 from grilly.functional.embedding import *
 from grilly.functional.gates import *
+from grilly.functional.hebbian import *
 from grilly.functional.linear import *
 from grilly.functional.losses import *
 from grilly.functional.norms import *

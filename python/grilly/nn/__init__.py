@@ -7,6 +7,7 @@ from grilly.nn.activations import *
 from grilly.nn.attention import *
 from grilly.nn.containers import *
 from grilly.nn.gates import *
+from grilly.nn.hebbian import *
 from grilly.nn.layers import *
 from grilly.nn.losses import *
 from grilly.nn.module import *

@@ -4,8 +4,8 @@ use super::rows::{Rows, along};
 use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::{
-    activation, activation_backward, adam, bias_gelu, binary, binary_cross_entropy, cast, clip_norm, dropout,
-    dropout_keyed, gated, gated_backward, set_rows, sgd,
+    activation, activation_backward, adam, add_scaled, bias_gelu, binary, binary_cross_entropy, cast, clip_norm,
+    dropout, dropout_keyed, gated, gated_backward, set_rows, sgd,
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::Lowering;
@@ -13,8 +13,8 @@ use crate::dtype::DType;
 use crate::ops::binary::broadcast;
 use crate::ops::clip_norm::EPS;
 use crate::ops::{
-    Activation, ActivationBackward, Adam, BiasGelu, Binary, BinaryCrossEntropy, Cast, ClipNorm, Counts, Dim, Dropout,
-    Gated, GatedBackward, SetRows, Sgd, Shape,
+    Activation, ActivationBackward, Adam, AddScaled, BiasGelu, Binary, BinaryCrossEntropy, Cast, ClipNorm, Counts, Dim,
+    Dropout, Gated, GatedBackward, SetRows, Sgd, Shape,
 };
 
 /// A dispatch over all elements of a shape.
@@ -44,6 +44,11 @@ pub fn adam(to: &mut Lowering<'_>, op: &Adam) -> Result<()> {
     let &Adam { beta1, beta2, eps, decay, coupled } = op;
     let constants = adam::Constants { scaled: to.operands() > 5 };
     walk(to, to.shape(0), constants, |walk| adam::Push { beta1, beta2, eps, decay, coupled, ..walk })
+}
+
+/// `add_scaled`
+pub fn add_scaled(to: &mut Lowering<'_>, _: &AddScaled) -> Result<()> {
+    walk(to, to.shape(0), add_scaled::Constants {}, |walk| walk)
 }
 
 /// `sgd`
