@@ -20,6 +20,7 @@ macro_rules! each_op {
                 binary_cross_entropy { BinaryCrossEntropy = binary_cross_entropy }
                 cast { Cast = cast }
                 clip_norm { ClipNorm = clip_norm }
+                combine_moments { CombineMoments = combine_moments }
                 cross_entropy { CrossEntropy = cross_entropy, CrossEntropyBackward = cross_entropy_backward }
                 dequantize_rows { DequantizeRows = dequantize_rows }
                 dropout { Dropout = dropout }
@@ -67,6 +68,7 @@ macro_rules! each_op {
                 hebbian_update { HebbianUpdate = hebbian_update }
                 loss { Loss = loss }
                 softmax_along { SoftmaxAlong = softmax_along, SoftmaxAlongBackward = softmax_along_backward }
+                streaming_moments { StreamingMoments = streaming_moments }
                 whiten { Whiten = whiten }
             }
         }

@@ -16,6 +16,7 @@ from cases import (
     fused_products,
     gathering,
     hebbian,
+    moments,
     products,
     quantized,
     rows,
@@ -26,7 +27,7 @@ from cases.table import OpCase
 
 FAMILIES = (
     activations, elementwise, softmaxes, compositions, rows, products, attention_parts, attending, attending_backward,
-    gathering, experts, fused, fused_products, quantized, training, hebbian, edges,
+    gathering, experts, fused, fused_products, quantized, training, hebbian, moments, edges,
 )  # fmt: skip
 CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 

@@ -19,6 +19,7 @@ from grilly.functional.losses import *
 from grilly.functional.norms import *
 from grilly.functional.optimisers import *
 from grilly.functional.positions import *
+from grilly.functional.streaming import *
 from grilly.functional.whitening import *
 from grilly.names import left_out, of_modules
 

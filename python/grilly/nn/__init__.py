@@ -14,6 +14,7 @@ from grilly.nn.module import *
 from grilly.nn.norms import *
 from grilly.nn.parameter import *
 from grilly.nn.transformer import *
+from grilly.nn.whitening import *
 
 # The names of its modules. Type checkers follow the imports; they reject a computed list.
 if not TYPE_CHECKING:

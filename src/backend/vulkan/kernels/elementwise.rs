@@ -5,7 +5,7 @@ use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::{
     activation, activation_backward, adam, add_scaled, bias_gelu, binary, binary_cross_entropy, cast, clip_norm,
-    dropout, dropout_keyed, gated, gated_backward, set_rows, sgd,
+    combine_moments, dropout, dropout_keyed, gated, gated_backward, set_rows, sgd,
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::Lowering;
@@ -13,8 +13,8 @@ use crate::dtype::DType;
 use crate::ops::binary::broadcast;
 use crate::ops::clip_norm::EPS;
 use crate::ops::{
-    Activation, ActivationBackward, Adam, AddScaled, BiasGelu, Binary, BinaryCrossEntropy, Cast, ClipNorm, Counts, Dim,
-    Dropout, Gated, GatedBackward, SetRows, Sgd, Shape,
+    Activation, ActivationBackward, Adam, AddScaled, BiasGelu, Binary, BinaryCrossEntropy, Cast, ClipNorm,
+    CombineMoments, Counts, Dim, Dropout, Gated, GatedBackward, SetRows, Sgd, Shape,
 };
 
 /// A dispatch over all elements of a shape.
@@ -49,6 +49,12 @@ pub fn adam(to: &mut Lowering<'_>, op: &Adam) -> Result<()> {
 /// `add_scaled`
 pub fn add_scaled(to: &mut Lowering<'_>, _: &AddScaled) -> Result<()> {
     walk(to, to.shape(0), add_scaled::Constants {}, |walk| walk)
+}
+
+/// `combine_moments`: over the covariance.
+pub fn combine_moments(to: &mut Lowering<'_>, _: &CombineMoments) -> Result<()> {
+    let width = to.shape(1).columns() as u32;
+    walk(to, to.shape(1), combine_moments::Constants {}, |walk| combine_moments::Push { width, ..walk })
 }
 
 /// `sgd`
