@@ -28,6 +28,7 @@ macro_rules! each_op {
                 embedding_sum { EmbeddingSum = embedding_sum }
                 expert_linear { ExpertLinear = expert_linear }
                 gated { Gated = gated, GatedBackward = gated_backward }
+                grow_unit { GrowUnit = grow_unit }
                 integer_linear { IntegerLinear = integer_linear }
                 layer_norm {
                     LayerNorm = layer_norm,
@@ -67,6 +68,7 @@ macro_rules! each_op {
             {
                 hebbian_update { HebbianUpdate = hebbian_update }
                 loss { Loss = loss }
+                neurogenesis { Neurogenesis = neurogenesis }
                 softmax_along { SoftmaxAlong = softmax_along, SoftmaxAlongBackward = softmax_along_backward }
                 streaming_moments { StreamingMoments = streaming_moments }
                 whiten { Whiten = whiten }

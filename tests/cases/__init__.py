@@ -15,6 +15,7 @@ from cases import (
     fused,
     fused_products,
     gathering,
+    growth,
     hebbian,
     moments,
     products,
@@ -27,7 +28,7 @@ from cases.table import OpCase
 
 FAMILIES = (
     activations, elementwise, softmaxes, compositions, rows, products, attention_parts, attending, attending_backward,
-    gathering, experts, fused, fused_products, quantized, training, hebbian, moments, edges,
+    gathering, experts, fused, fused_products, quantized, training, hebbian, moments, growth, edges,
 )  # fmt: skip
 CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 

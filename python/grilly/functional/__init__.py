@@ -16,6 +16,7 @@ from grilly.functional.gates import *
 from grilly.functional.hebbian import *
 from grilly.functional.linear import *
 from grilly.functional.losses import *
+from grilly.functional.neurogenesis import *
 from grilly.functional.norms import *
 from grilly.functional.optimisers import *
 from grilly.functional.positions import *

@@ -11,6 +11,7 @@ from grilly.nn.hebbian import *
 from grilly.nn.layers import *
 from grilly.nn.losses import *
 from grilly.nn.module import *
+from grilly.nn.neurogenesis import *
 from grilly.nn.norms import *
 from grilly.nn.parameter import *
 from grilly.nn.transformer import *

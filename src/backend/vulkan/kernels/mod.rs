@@ -11,6 +11,7 @@ pub mod elementwise;
 mod embedding_backward;
 mod embedding_sum;
 mod experts;
+mod grow_unit;
 pub mod linear;
 mod matmul;
 mod pool;
@@ -34,8 +35,8 @@ use std::collections::BTreeMap;
 
 use self::{
     attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
-    embedding_backward::*, embedding_sum::*, experts::*, linear::*, matmul::*, pool::*, quantize::*, reduce::*,
-    rope::*, rowwise::*, sort_indices::*,
+    embedding_backward::*, embedding_sum::*, experts::*, grow_unit::*, linear::*, matmul::*, pool::*, quantize::*,
+    reduce::*, rope::*, rowwise::*, sort_indices::*,
 };
 use super::Capabilities;
 use super::kernel::Dispatch;
