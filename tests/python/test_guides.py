@@ -23,8 +23,11 @@ def python(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["functional", "arrays", "kernels", "nn", "quantization", "training"])
-def test_the_code_of_a_guide_runs(name):
+@pytest.mark.parametrize(
+    "name", ["functional", "arrays", "kernels", "learning-rules", "nn", "quantization", "training"]
+)
+def test_the_code_of_a_guide_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = python(GUIDES / f"{name}.md")
     assert len(blocks) > 1
     names: dict = {}
