@@ -87,6 +87,17 @@ def test_bridge_counts():
     assert bridge.is_available() == grilly.VULKAN_AVAILABLE
 
 
+def test_bridge_learns_pairs_by_ojas_rule():
+    m, x = values(5, 7), values(5, 7)
+    wide_m, wide_x = m.astype(np.float64), x.astype(np.float64)
+    y = (wide_m * wide_x).sum(axis=1, keepdims=True)
+    learn = grilly.backend._bridge.oja_learning
+    close(learn(m, x, 5, 7, eta=0.25), wide_m + 0.25 * y * (wide_x - y * wide_m))
+    assert learn(m.ravel(), x.ravel(), 5, 7).shape == (35,)
+    with pytest.raises(grilly.errors.InvalidArgumentError, match=r"inputs has shape \[4, 7\], expected 35 elements"):
+        learn(m, x[:4], 5, 7)
+
+
 def test_a_mask_in_the_place_of_use_causal_is_refused(backend):
     with pytest.raises(TypeError, match="use_causal is of type ndarray"):
         backend.attention_mask(values(1, 2, 3, 3), np.ones((1, 3)))
