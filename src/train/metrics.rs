@@ -109,9 +109,7 @@ impl Metrics {
             }
             None => lines_until(found.step, &content),
         };
-        if kept != content {
-            folder.replace(&metrics.path, &kept)?;
-        }
+        keep(folder, &metrics.path, &kept, &content)?;
         metrics.digest.update(&kept);
         metrics.bytes = kept.len() as u64;
         Ok(metrics)
@@ -121,20 +119,23 @@ impl Metrics {
     ///
     /// # Errors
     /// `Checkpoint` if the own lines are no longer there.
-    pub(super) fn again(&mut self) -> Result<()> {
-        match read(&self.path)? {
-            None => self.forget(),
-            Some(content) => {
-                let own = usize::try_from(self.bytes).ok().and_then(|bytes| content.get(..bytes));
-                if own.is_none_or(|own| Sha256::digest(own) != self.digest.clone().finalize()) {
-                    let problem = "has no longer the lines of this run: another run wrote to the folder since; resume \
-                                   the folder, or name another";
-                    return Err(fault(&self.path, problem));
-                }
-                cut(&self.path, content.len() as u64, self.bytes)?;
+    pub(super) fn again(&mut self, folder: &Folder) -> Result<()> {
+        let Some(content) = read(&self.path)? else {
+            if is_link(&self.path) {
+                remove(&self.path)?;
+            }
+            self.forget();
+            return Ok(());
+        };
+        let own = usize::try_from(self.bytes).ok().and_then(|bytes| content.get(..bytes));
+        match own.filter(|own| Sha256::digest(own) == self.digest.clone().finalize()) {
+            Some(own) => keep(folder, &self.path, own, &content),
+            None => {
+                let problem = "has no longer the lines of this run: another run wrote to the folder since; resume the \
+                               folder, or name another";
+                Err(fault(&self.path, problem))
             }
         }
-        Ok(())
     }
 
     /// What a checkpoint after the last line covers.
@@ -143,10 +144,11 @@ impl Metrics {
     }
 
     /// Appends a line.
-    pub(super) fn append(&mut self, record: &Record) -> Result<()> {
+    pub(super) fn append(&mut self, folder: &Folder, record: &Record) -> Result<()> {
         let line = serde_json::to_string(record).map_err(|cause| unwritten(&self.path, &cause.into()))? + "\n";
-        let found = fs::metadata(&self.path).is_ok_and(|found| found.is_file());
-        if !found && self.bytes > 0 {
+        if is_link(&self.path) {
+            self.again(folder)?;
+        } else if !self.path.is_file() {
             self.forget();
         }
         let file = OpenOptions::new().create(true).append(true).open(&self.path);
@@ -192,14 +194,14 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     folder::read(path).map(Some)
 }
 
-/// Shortens a file to its first bytes.
-fn cut(path: &Path, found: u64, bytes: u64) -> Result<()> {
-    if found <= bytes {
+/// Makes `kept` the content of a file that has more, or that is a link: as any file of a run, a file takes its place.
+fn keep(folder: &Folder, path: &Path, kept: &[u8], content: &[u8]) -> Result<()> {
+    if kept == content && !is_link(path) {
         return Ok(());
     }
-    let shortened = OpenOptions::new().write(true).open(path).and_then(|file| {
-        file.set_len(bytes)?;
-        file.sync_all()
-    });
-    shortened.map_err(|cause| unwritten(path, &cause))
+    folder.replace(path, kept)
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }

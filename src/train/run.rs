@@ -209,8 +209,8 @@ impl Run {
             record.held_out_loss = self.evaluate()?;
             record.held_out_loss_per_byte = record.held_out_loss.and_then(|loss| self.held_out_per_byte(loss));
         }
-        if let Some(metrics) = &mut self.metrics {
-            metrics.append(&record)?;
+        if let (Some(metrics), Some(own)) = (&mut self.metrics, &self.own) {
+            metrics.append(own, &record)?;
         }
         self.pending = None;
         Ok(Some(record))

@@ -56,15 +56,15 @@ def test_a_failed_write_stops_at_the_checkpoint_and_the_run_goes_on(tmp_path, en
     assert [line["step"] for line in read_metrics(tmp_path / "run")] == list(range(1, 8))
 
 
-@full
 def test_metrics_that_cannot_be_written_stop(tmp_path):
     trainer = trained(tmp_path, checkpoint_steps=1)
     next(trainer.run())
     (tmp_path / "metrics.jsonl").unlink()
-    os.symlink("/dev/full", tmp_path / "metrics.jsonl")
-    with pytest.raises(CheckpointError, match=r"metrics.jsonl: cannot be written: No space left"):
+    with (
+        folder_at(tmp_path / "metrics.jsonl"),
+        pytest.raises(CheckpointError, match=r"metrics.jsonl: cannot be written: Is a directory"),
+    ):
         list(trainer.run())
-    (tmp_path / "metrics.jsonl").unlink()
     resumed = Trainer.resume(TEXT, tmp_path, device="cpu")
     assert resumed.steps_done == 1
     list(resumed.run())

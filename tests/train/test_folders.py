@@ -12,7 +12,7 @@ import pytest
 from conftest import LONG
 
 from grilly.errors import CheckpointError
-from grilly.train import Trainer, read_metrics
+from grilly.train import Trainer, draw_loss, read_metrics
 from train.test_training import TEXT, trained
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither fork nor SIGKILL")
@@ -112,6 +112,59 @@ def test_metrics_that_were_removed_begin_anew(tmp_path, caplog):
     running.close()
     list(Trainer.resume(TEXT, tmp_path, device="cpu").run())
     assert steps(tmp_path) == [3, 4]
+
+
+def test_a_link_in_place_of_metrics_or_picture_is_replaced(tmp_path):
+    """As of the other files of a run: what a link names stays as it is, and none is made that it names in vain."""
+    place, own, metrics = tmp_path / "run", tmp_path / "own", tmp_path / "run" / "metrics.jsonl"
+    place.mkdir()
+
+    def link(name, content=b"mine"):
+        if content is None:
+            own.unlink(missing_ok=True)
+        else:
+            own.write_bytes(content)
+        (place / name).unlink(missing_ok=True)
+        (place / name).symlink_to(own)
+
+    def replaced(name, content=b"mine"):
+        assert (own.read_bytes() == content) if content is not None else not own.exists()
+        return (place / name).is_file() and not (place / name).is_symlink()
+
+    link("metrics.jsonl")
+    trainer = trained(place, steps=7, checkpoint_steps=2)
+    running = trainer.run()
+    next(running), next(running)
+    assert replaced("metrics.jsonl") and steps(place) == [1, 2]
+    # Its lines, moved to another place in the middle of a run, between two and before it is resumed.
+    for number in (3, 4, 5):
+        moved = metrics.read_bytes()
+        link("metrics.jsonl", moved)
+        if number > 3:
+            running.close()
+            trainer = trainer if number == 4 else Trainer.resume(TEXT, place, device="cpu")
+            running = trainer.run()
+        assert next(running).step == number
+        assert replaced("metrics.jsonl", moved) and steps(place) == [*range(1, number + 1)]
+    # Nothing, or what is no run's.
+    link("metrics.jsonl", None)
+    next(running)
+    assert replaced("metrics.jsonl", None) and steps(place) == [6]
+    link("metrics.jsonl")
+    with pytest.raises(CheckpointError, match=r"metrics.jsonl: has no longer the lines of this run"):
+        next(running)
+    assert own.read_bytes() == b"mine"
+    pytest.importorskip("matplotlib")
+    metrics.unlink()
+    list(trainer.run())
+    for content in (b"mine", None):
+        link("loss.png", content)
+        assert draw_loss(place) == place / "loss.png"
+        assert replaced("loss.png", content) and (place / "loss.png").read_bytes().startswith(b"\x89PNG")
+    (place / "loss.png").unlink()
+    (place / "loss.png").mkdir()
+    with pytest.raises(CheckpointError, match=r"loss.png: cannot be written"):
+        draw_loss(place)
 
 
 @posix

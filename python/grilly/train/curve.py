@@ -6,13 +6,14 @@ import math
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from grilly import _core
 from grilly.closed import closed
-from grilly.errors import CheckpointError, UnsupportedError
+from grilly.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
 __all__ = ["Events", "draw_loss", "is_installed", "need_writer", "numbers", "read_metrics"]
 
@@ -103,12 +104,13 @@ def draw_loss(folder: str | PathLike[str], levels: Mapping[str, float] | None = 
     axes.set_ylabel("cross entropy, nats per token")
     axes.grid(alpha=0.3)
     axes.legend()
-    path = Path(folder) / PICTURE
+    picture = BytesIO()
+    figure.savefig(picture, dpi=120, format="png")
     try:
-        figure.savefig(path, dpi=120)
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be written: {error}") from None
-    return path
+        _core.write_files(folder, [(PICTURE, picture.getvalue())], True)
+    except InvalidArgumentError as error:
+        raise CheckpointError(str(error)) from None
+    return Path(folder) / PICTURE
 
 
 #: Folder of the events in that of a run.

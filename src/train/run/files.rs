@@ -30,7 +30,7 @@ impl Run {
                     let problem = format!("has a checkpoint of step {step} by another run; resume it");
                     return Err(files.fault(problem));
                 }
-                metrics.again()?;
+                metrics.again(&own)?;
             }
         }
         self.own = Some(own);
