@@ -159,7 +159,7 @@ impl Run {
 
     fn advanced(&mut self) -> Result<Option<Record>> {
         if self.pending.is_none() {
-            if self.trainer.steps_done() >= self.steps {
+            if self.trainer.steps_read() >= self.steps {
                 return Ok(None);
             }
             self.take()?;
@@ -177,7 +177,7 @@ impl Run {
     fn step(&mut self) -> Result<(Record, bool)> {
         let (options, start) = (self.trainer.options().clone(), Instant::now());
         let batch =
-            self.data.batch(self.trainer.steps_done(), options.batch_size.saturating_mul(options.accumulate))?;
+            self.data.batch(self.trainer.steps_read(), options.batch_size.saturating_mul(options.accumulate))?;
         let Step { step, loss, norm, rate } = self.trainer.step(&batch)?;
         let seconds = start.elapsed().as_secs_f64();
         let due = |every: Option<u64>| every.is_some_and(|every| step.is_multiple_of(every)) || step == self.steps;

@@ -1,5 +1,6 @@
 //! A model in training: its parameters and moments stay on the device.
 
+mod numbers;
 mod state;
 
 pub(super) use state::check_memory;
@@ -7,8 +8,10 @@ pub(super) use state::check_memory;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use numbers::Unread;
+
 use super::arena::Arena;
-use super::update::{Outcome, Update, dropout_key};
+use super::update::{Update, dropout_key};
 use super::{Batch, LossScale, Parameter, TrainOptions, TransformerConfig, Vocabulary};
 use crate::array::{Array, Engine, Program};
 use crate::backend::BackendKind;
@@ -64,6 +67,8 @@ pub struct Trainer {
     pub(super) decoding: Option<Program>,
     /// Positions and boundaries of the sequences of a batch, by their number and length.
     sequences: HashMap<[usize; 2], [Array; 2]>,
+    /// The last step, if its numbers could not be read.
+    unread: Option<Unread>,
     /// Why its numbers are no longer usable.
     failed: Option<Failure>,
 }
@@ -77,7 +82,8 @@ impl Trainer {
     /// # Errors
     /// `InvalidArgument` for another number of windows, or longer ones than the model takes; `IndexOutOfRange` for a
     /// token outside the vocabulary; `NotFinite` naming step and tensor if the loss or a gradient is not a number,
-    /// after which the parameters are not usable; or a device fault.
+    /// after which the parameters are not usable; or a device fault. After `OutOfMemory` on a Vulkan device the same call
+    /// can be made again: of a step that ran before there was no memory for its numbers, it reads these.
     pub fn step(&mut self, batch: &Batch) -> Result<Step> {
         self.check_usable()?;
         let TrainOptions { batch_size, accumulate, .. } = self.options;
@@ -87,6 +93,13 @@ impl Trainer {
             return Err(Error::InvalidArgument(problem));
         }
         self.check_length(batch.length())?;
+        if let Some(unread) = self.unread.take() {
+            let same = unread.batch == *batch;
+            let step = self.read_step(unread)?;
+            if same {
+                return Ok(step);
+            }
+        }
         let number = self.step + 1;
         let rate =
             self.options.learning_rate * self.options.schedule.factor(self.step, self.options.steps.unwrap_or(0));
@@ -104,39 +117,12 @@ impl Trainer {
             }
         }
         let rest: Vec<&Array> = [&rates, &max_norm].into_iter().chain(&unscale).collect();
-        let run = match self.update.run(&parts, &share, &rest) {
+        let outcome = match self.update.run(&parts, &share, &rest) {
             // Nothing has run: the step can be done when there is memory.
             Err(error @ Error::OutOfMemory { .. }) if self.engine.kind() == BackendKind::Vulkan => return Err(error),
-            run => run,
+            run => run.inspect_err(|error| self.note(number, error))?,
         };
-        let run = run.and_then(|outcome| {
-            let read: Vec<&Array> = outcome.losses.iter().chain([&outcome.norm]).collect();
-            // The parameters are those of the next step already.
-            let mut numbers = exit::undivided(|| self.numbers(&read))?;
-            let norm = numbers.pop().unwrap_or(f32::NAN);
-            Ok((numbers, norm, outcome))
-        });
-        if let Err(error) = &run
-            && error.is_device_fault()
-        {
-            let failure = format!("step {number} was not finished: {error}; resume from the last checkpoint");
-            self.failed = Some((Error::Unusable, failure));
-        }
-        let (losses, norm, outcome) = run?;
-        self.step = number;
-        let loss = (losses.iter().copied().map(f64::from).sum::<f64>() / losses.len() as f64) as f32;
-        let step = Step { step: number, loss, norm, rate };
-        if let Some(scale) = &mut self.loss_scale
-            && loss.is_finite()
-            && (norm.is_finite() || scale.can_fall())
-        {
-            scale.after(norm.is_finite());
-            return Ok(step);
-        }
-        if !(step.loss.is_finite() && step.norm.is_finite()) {
-            return Err(self.not_finite(step, &outcome)?);
-        }
-        Ok(step)
+        self.read_step(Unread { batch: batch.clone(), number, rate, outcome })
     }
 
     /// The mean cross entropy of the tokens of a batch of any number of windows, computed `batch_size` at a time.
@@ -177,9 +163,14 @@ impl Trainer {
         &self.arena.parameters
     }
 
-    /// Steps done.
+    /// Steps done: updates of the parameters, also of a step whose numbers could not be read.
     pub fn steps_done(&self) -> u64 {
         self.step
+    }
+
+    /// Steps whose numbers were read.
+    pub(super) fn steps_read(&self) -> u64 {
+        self.step - u64::from(self.unread.is_some())
     }
 
     fn check_usable(&self) -> Result<()> {
@@ -193,19 +184,6 @@ impl Trainer {
             return Err(Error::InvalidArgument(problem));
         }
         Ok(())
-    }
-
-    /// The error of a step whose loss or norm is not finite.
-    fn not_finite(&mut self, step: Step, outcome: &Outcome) -> Result<Error> {
-        let Step { step, loss, norm, .. } = step;
-        let gradients = self.update.gradients(outcome)?.read()?;
-        let first =
-            self.arena.parts(&gradients).find(|(_, bytes)| !DType::F32.is_finite(bytes)).map(|(of, _)| &of.name);
-        let first = first.map(|name| format!("; the first gradient that is not finite is that of {name}"));
-        let first = first.unwrap_or_default();
-        let failure = format!("step {step}: the loss is {loss} and the norm of the gradients {norm}{first}{ADVICE}");
-        self.failed = Some((Error::NotFinite, failure.clone()));
-        Ok(Error::NotFinite(failure))
     }
 
     /// The only element of each array.

@@ -264,12 +264,12 @@ def test_training(tmp_path, vulkan, caplog, kind, times, stride):
         struck = sweep.pause()
         assert errors == 0 or struck
         if errors and trainer is not None:
-            # It goes on, or says that it cannot.
+            # It goes on; without its device it says that it cannot.
             try:
                 list(trainer.run())
                 trainer.hashes()
             except (DeviceError, grilly.errors.UnusableError) as error:
-                assert kind == "device_lost" or "resume from the last checkpoint" in str(error), error
+                assert kind == "device_lost", error
                 trainer = None
         if trainer is None:
             saved = list(folder.glob("step-*.json"))

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from grilly import testing
 from grilly.__main__ import main
-from grilly.errors import CheckpointError
+from grilly.errors import CheckpointError, DeviceMemoryError
 from grilly.train import Trainer, read_metrics
-from train.test_training import TEXT, earlier, trained
+from train.test_training import BYTES, TEXT, earlier, trained, windows
 
 full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
 
@@ -71,6 +72,87 @@ def test_metrics_that_cannot_be_written_stop(tmp_path):
     straight = trained(tmp_path / "straight")
     list(straight.run())
     assert resumed.hashes() == straight.hashes()
+
+
+def out_of_memory(trainer, tokens, place):
+    """Whether a step found no device memory from some call on."""
+    testing.inject_fault("allocation", place)
+    try:
+        trainer.step(tokens)
+        return False
+    except DeviceMemoryError:
+        return True
+    finally:
+        testing.clear_faults()
+
+
+@pytest.mark.parametrize("way", ["again", "another", "saved"])
+@pytest.mark.parametrize("options", [{}, {"dtype": "float16"}, {"accumulate": 2}], ids="-".join)
+def test_a_step_without_memory_is_done_once(tmp_path, vulkan, options, way):
+    """Its parameters may be updated before there is no memory to read its loss: the same call then reads it, others go
+    on after it, and it is in a checkpoint."""
+    trainer, straight = (Trainer(BYTES, device=vulkan, batch_size=3, learning_rate=0.01, **options) for _ in range(2))
+
+    def tokens():
+        return windows(straight.steps_done, 3 * options.get("accumulate", 1), 8)
+
+    place = unread = 0
+    given = tokens()
+    while out_of_memory(trainer, given, place):
+        expected = straight.step(given)
+        ran = trainer.steps_done == straight.steps_done
+        unread += ran
+        if ran and way == "saved":
+            trainer.save(tmp_path / f"{place}")
+            assert trainer.hashes() == straight.hashes()
+            trainer = Trainer.load(tmp_path / f"{place}", device=vulkan)
+        elif not ran or way == "again":
+            # Also where there is still no memory for its numbers.
+            assert not ran or (out_of_memory(trainer, given, 0) and trainer.steps_done == straight.steps_done)
+            assert trainer.step(given) == expected
+        else:
+            given = tokens()
+            assert trainer.step(given) == straight.step(given)
+        assert trainer.hashes() == straight.hashes()
+        place, given = place + 1, tokens()
+    straight.step(given)
+    assert trainer.hashes() == straight.hashes() and unread > 0
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_a_run_without_memory_goes_on_where_it_was(tmp_path, vulkan, saves):
+    def run(folder):
+        return trained(folder, vulkan, steps=3, checkpoint_steps=1)
+
+    def lines(folder):
+        return [{**line, "seconds": 0} for line in read_metrics(folder)]
+
+    straight = run(tmp_path / "straight")
+    list(straight.run())
+    unread = 0
+    for last in (1, 3):
+        place, failed = 0, True
+        while failed:
+            folder, failed = tmp_path / f"{last}-{place}", False
+            trainer = run(folder)
+            running = trainer.run()
+            for _ in range(last - 1):
+                next(running)
+            testing.inject_fault("allocation", place)
+            try:
+                next(running)
+            except DeviceMemoryError:
+                failed = True
+            finally:
+                testing.clear_faults()
+            if failed and trainer.steps_done == last and not list(folder.glob(f"step-{last:08}.json")):
+                unread += 1
+            if failed and saves:
+                trainer.save()
+            list(trainer.run())
+            assert trainer.hashes() == straight.hashes() and lines(folder) == lines(tmp_path / "straight")
+            place += 1
+    assert unread >= 2
 
 
 def changed(folder, part, **values):

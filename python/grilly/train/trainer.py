@@ -217,6 +217,7 @@ class Trainer(TextModel):
         Raises:
             InvalidArgumentError: Another number of windows, or longer ones than the model takes.
             IndexOutOfRangeError: A token outside the vocabulary.
+            DeviceMemoryError: A GPU has no memory for it, or for its numbers; the same call does or reads it later.
             NotFiniteError: The loss or a gradient is not a number; the parameters are then not usable.
 
         Example:

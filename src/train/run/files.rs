@@ -59,6 +59,9 @@ impl Run {
     }
 
     fn saved(&mut self) -> Result<()> {
+        if self.trainer.steps_read() < self.trainer.steps_done() {
+            self.pending = Some(self.step()?);
+        }
         self.complete()?;
         let step = self.trainer.steps_done();
         if let Some(own) = self.own.as_ref().filter(|_| self.saved != Some(step)) {

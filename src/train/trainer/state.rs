@@ -107,7 +107,7 @@ impl Trainer {
         let most = Counts::new(tokens(rows, length)?, rows);
         let update = Update::new(engine, &config, &options, &states.iter().collect::<Vec<_>>())?;
         let evaluation = update.program().beside(model()?.evaluation()?, most)?;
-        let (engine, sequences, decoding, failed) = (engine.clone(), HashMap::new(), None, None);
+        let (engine, sequences, decoding, unread, failed) = (engine.clone(), HashMap::new(), None, None, None);
         Ok(Trainer {
             engine,
             config,
@@ -122,6 +122,7 @@ impl Trainer {
             evaluation,
             decoding,
             sequences,
+            unread,
             failed,
         })
     }
@@ -147,7 +148,7 @@ impl Trainer {
                 tensors.push(Tensor { name, shape: parameter.shape.clone(), bytes: copied(bytes, parameter)? });
             }
         }
-        let (tokenizer, loss_scale) = (self.vocabulary.json().map(str::to_owned), self.loss_scale);
+        let (tokenizer, loss_scale) = (self.vocabulary.json().map(str::to_owned), self.current_scale()?);
         Ok(Checkpoint { step, config, options, data: None, tokenizer, loss_scale, metrics: None, tensors })
     }
 
