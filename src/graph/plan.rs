@@ -148,7 +148,7 @@ impl Plan {
     }
 
     /// Assigns memory to every value again.
-    fn place(&mut self, counts: Option<Counts>) {
+    pub(super) fn place(&mut self, counts: Option<Counts>) {
         (self.buffers, self.storage) = place(&self.graph, counts);
         self.offsets = offsets(&self.graph);
     }

@@ -1,9 +1,12 @@
 //! Nodes in 16 bits that have no kernel for them, converted to float32.
 
-use super::{Graph, Node, ValueId};
-use crate::Result;
+use std::sync::Arc;
+
+use super::{Graph, Node, Plan, Value, ValueId};
 use crate::dtype::DType;
 use crate::ops::Cast;
+use crate::ops::signature::Role;
+use crate::{Error, Result};
 
 impl Graph {
     /// Whether one of `such` nodes has operands in 16 bits.
@@ -52,6 +55,28 @@ impl Graph {
                 self.push_node(Node { name, op, operands: vec![wide], results: vec![*id], scratch: Vec::new() });
             }
         }
+        Ok(self)
+    }
+}
+
+impl Plan {
+    /// The same plan for a device that stores 16 bits and computes in float32 alone: every node but conversions takes
+    /// float32, and each of its results that is stored in 16 bits is rounded once.
+    ///
+    /// # Errors
+    /// `Unsupported` for a part of a value that begins inside of a word, else as [`Graph::apply`].
+    pub fn in_float32(mut self: Arc<Self>) -> Result<Arc<Self>> {
+        let computes = |node: &Node| node.op.operand(0).role != Role::Any;
+        if !self.graph.has_narrow(computes) {
+            return Ok(self);
+        }
+        let inside = |(value, first): &(&Value, &usize)| value.dtype.is_narrow() && *first % 4 != 0;
+        if let Some((value, first)) = self.graph.values.iter().zip(&self.offsets).find(inside) {
+            return Err(Error::unsupported(&value.name, format!("it begins at byte {first}, inside of a word")));
+        }
+        let plan = Arc::make_mut(&mut self);
+        plan.graph = std::mem::take(&mut plan.graph).with_wide(computes)?;
+        plan.place(None);
         Ok(self)
     }
 }

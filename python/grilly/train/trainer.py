@@ -73,7 +73,7 @@ class Trainer(TextModel):
         options: `batch_size` (32), `accumulate` (1) batches in a step, `epochs` (1) or `steps`, `learning_rate` (3e-4),
             `optimizer` (`"adamw"`, `"adam"`, whose decay of weights is added to gradients, or `"sgd"`, likewise, with
             `momentum` (0.9)), `betas` ((0.9, 0.999)) and `eps` (1e-8) of Adam, `weight_decay` (0), `dtype` ("float32",
-            "bfloat16" or "float16") of what a step stores on a GPU, `gradient_checkpointing` (False), `max_norm`
+            "bfloat16" or "float16") of what a step stores, `gradient_checkpointing` (False), `max_norm`
             (None, also by infinity), `schedule` ({"kind": "constant"}), `tokenizer` (`"bytes"`, or `"bpe"`: at most
             `vocab_size` pieces of words, learned from the part that is not held out and kept in `tokenizer.json`),
             `seed` (0), `held_out` (0.1) share at the text's end, `evaluate_steps` (once per epoch), `checkpoint_epochs`

@@ -80,8 +80,11 @@ impl ArrayEngine for CpuArrays {
         Ok(Memory::new(floats))
     }
 
-    fn prepare(&self, plan: Plan, counts: Counts, _: Narrow) -> Result<Prepared> {
-        let plan = Arc::new(plan).defined(&kernels::has);
+    fn prepare(&self, plan: Plan, counts: Counts, narrow: Narrow) -> Result<Prepared> {
+        let plan = Arc::new(plan);
+        // Before definitions, whose steps would otherwise round what a kernel does not.
+        let plan = if narrow == Narrow::Every { plan.in_float32()? } else { plan };
+        let plan = plan.defined(&kernels::has);
         let graph = &plan.graph;
         let narrow = |id: &&ValueId| graph.value(**id).dtype.is_narrow();
         for node in graph.nodes.iter().filter(|node| node.op.operand(0).role != Role::Any) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::{ADVICE, Trainer};
 use crate::array::Engine;
-use crate::backend::BackendKind;
 use crate::dtype::DType;
 use crate::ops::Counts;
 use crate::process::memory::{filled, reserved};
@@ -74,9 +73,6 @@ impl Trainer {
     pub fn resume(engine: &Arc<Engine>, checkpoint: Checkpoint) -> Result<Self> {
         let Checkpoint { step, config, options, tokenizer, loss_scale, tensors, .. } = checkpoint;
         options.check()?;
-        if options.dtype != DType::F32 && engine.kind() == BackendKind::Cpu {
-            return Err(Error::unsupported("dtype", "the CPU trains in float32 alone"));
-        }
         let loss_scale = (options.dtype == DType::F16).then(|| loss_scale.unwrap_or_default());
         let vocabulary = match (options.tokenizer, tokenizer) {
             (TokenKind::Bytes, _) => Vocabulary::default(),
