@@ -1,20 +1,66 @@
-//! Encoders and dispatches of single functions, whose buffers have names and sizes.
+//! Encoders and dispatches of single functions, whose buffers have names: of every row of the table, and those with sizes or for
+//! several functions.
 
 use super::command::{Buffer, CommandBuffer, ComputeEncoder};
-use super::functions::BitNetShaderFunction;
+use super::functions::{BitNetShaderFunction, each_function};
 use super::shaders::BitNetShaders;
 use grilly::Result;
 
-/// An encoder with the pipeline of [`BitNetShaderFunction::BitLinearForward`].
-///
-/// # Errors
-/// As [`BitNetShaders::get_pipeline`].
-pub fn create_bitlinear_forward_encoder(
-    shaders: &BitNetShaders,
-    command_buffer: &CommandBuffer,
-) -> Result<ComputeEncoder> {
-    shaders.create_compute_encoder_with_pipeline(command_buffer, BitNetShaderFunction::BitLinearForward)
+/// What a function takes for a buffer, and how the encoder does.
+macro_rules! argument {
+    (?) => { Option<&Buffer> };
+    ($(!)?) => { &Buffer };
 }
+macro_rules! bound {
+    ($buffer:ident ?) => {
+        $buffer
+    };
+    ($buffer:ident $(!)?) => {
+        Some($buffer)
+    };
+}
+
+macro_rules! by_name {
+    ($(
+        $(#[$doc:meta])* $variant:ident $name:literal $shader:literal
+        ($(($buffer:ident $($mark:tt)?))*) [$($number:ident = $default:literal),*] $create:ident $($dispatch:ident)?;
+    )*) => {
+        $(
+            #[doc = concat!("An encoder with the pipeline of [`BitNetShaderFunction::", stringify!($variant), "`].")]
+            ///
+            /// # Errors
+            /// As [`BitNetShaders::get_pipeline`].
+            pub fn $create(shaders: &BitNetShaders, command_buffer: &CommandBuffer) -> Result<ComputeEncoder> {
+                shaders.create_compute_encoder_with_pipeline(command_buffer, BitNetShaderFunction::$variant)
+            }
+            by_name!(@dispatch $($dispatch)? $variant ($(($buffer $($mark)?))*) [$($number),*]);
+        )*
+    };
+    (@dispatch $variant:ident $buffers:tt $numbers:tt) => {};
+    (@dispatch $dispatch:ident $variant:ident ($(($buffer:ident $($mark:tt)?))*) [$($number:ident),*]) => {
+        #[doc = concat!(
+            "Adds a command of [`BitNetShaderFunction::", stringify!($variant),
+            "`] with its buffers and numbers; the numbers stay set."
+        )]
+        #[allow(clippy::too_many_arguments)] // the table's
+        pub fn $dispatch(
+            encoder: &ComputeEncoder,
+            $($buffer: argument!($($mark)?),)*
+            $($number: f64,)*
+            threads: [u32; 3],
+            threadgroup: [u32; 3],
+        ) {
+            let buffers: &[Option<&Buffer>] = &[$(bound!($buffer $($mark)?)),*];
+            for (index, buffer) in buffers.iter().enumerate() {
+                encoder.set_buffer(index, *buffer, 0);
+            }
+            $(encoder.set_number(stringify!($number), $number);)*
+            encoder.dispatch_threads(threads, threadgroup);
+        }
+    };
+}
+
+each_function!(by_name);
 
 /// Adds a command of [`BitNetShaderFunction::BitLinearForward`]: rows `[batch_size, input_size]` and a weight of `output_size`
 /// rows give `[batch_size, output_size]`, whatever the shapes of the buffers.
@@ -36,17 +82,6 @@ pub fn dispatch_bitlinear_forward(
     encoder.set_buffer(2, bias, 0);
     encoder.set_buffer_as(3, output, Some(vec![batch_size, output_size]));
     encoder.dispatch_threads(threads, threadgroup);
-}
-
-/// An encoder with the pipeline of [`BitNetShaderFunction::BitLinearBackwardInput`].
-///
-/// # Errors
-/// As [`BitNetShaders::get_pipeline`].
-pub fn create_bitlinear_backward_input_encoder(
-    shaders: &BitNetShaders,
-    command_buffer: &CommandBuffer,
-) -> Result<ComputeEncoder> {
-    shaders.create_compute_encoder_with_pipeline(command_buffer, BitNetShaderFunction::BitLinearBackwardInput)
 }
 
 /// Adds a command of [`BitNetShaderFunction::BitLinearBackwardInput`]: gradients `[batch_size, output_size]` give those of the

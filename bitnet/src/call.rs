@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::command::Buffer;
-use super::functions::BitNetShaderFunction;
+use super::functions::{BitNetShaderFunction, Row};
 use super::shaders::{ComputePipeline, Runs};
 use grilly::array::{Array, Dispatch, Engine, Hashed};
 use grilly::compiler::{BufferName, ComputeFunction};
@@ -31,13 +31,12 @@ impl Call {
             return Err(self.fault(format!("groups of {:?} threads, expected {expected:?}", self.threadgroup)));
         }
         match &self.pipeline.runs {
-            Runs::Own(function) => self.own(engine, *function),
+            Runs::Own(row) => self.own(engine, row),
             Runs::Users(function) => self.users(engine, function),
         }
     }
 
-    fn own(&self, engine: &Arc<Engine>, function: BitNetShaderFunction) -> Result<()> {
-        let row = function.row();
+    fn own(&self, engine: &Arc<Engine>, row: &'static Row) -> Result<()> {
         if let Some(other) = self.buffers.keys().find(|index| **index >= row.buffers.len()) {
             return Err(self.fault(format!("there is no buffer {other}, only {}", row.buffers.join(", "))));
         }
@@ -45,7 +44,7 @@ impl Call {
             let known: Vec<&str> = row.numbers.iter().map(|(name, _)| *name).collect();
             return Err(self.fault(format!("there is no number {other:?}; its numbers are {known:?}")));
         }
-        let own = Own { call: self, engine, function };
+        let own = Own { call: self, engine, row };
         let places = (0..row.buffers.len()).filter(|index| row.buffers[*index].ends_with('!'));
         let results = own.results()?;
         let threads: u64 = self.threads.iter().map(|n| u64::from(*n)).product();
@@ -88,14 +87,14 @@ impl Call {
 struct Own<'a> {
     call: &'a Call,
     engine: &'a Arc<Engine>,
-    function: BitNetShaderFunction,
+    row: &'static Row,
 }
 
 impl Own<'_> {
     /// The results, in the order of the buffers that hold them.
     fn results(&self) -> Result<Vec<Array>> {
         use BitNetShaderFunction::*;
-        match self.function {
+        match self.row.function {
             BitLinearForward => {
                 let x = self.given("input")?;
                 let rounded = self.all("quantize_rows", json!({}), &[&x])?;
@@ -162,6 +161,7 @@ impl Own<'_> {
                 let y = self.one("activation", json!({"kind": "relu"}), &[&self.given("input")?])?;
                 self.all("dropout", json!({"p": self.number("p"), "seed": self.whole("seed")?}), &[&y])
             }
+            User { .. } => Err(self.call.fault("it is a function of a user's shader".into())),
         }
     }
 
@@ -171,7 +171,7 @@ impl Own<'_> {
 
     /// The attributes of an activation, whose slope is a number of the function if it has one.
     fn kind(&self, kind: &str) -> Value {
-        let slopes = self.function.row().numbers.iter().any(|(name, _)| *name == "negative_slope");
+        let slopes = self.row.numbers.iter().any(|(name, _)| *name == "negative_slope");
         json!({"kind": kind, "a": if slopes { self.number("negative_slope") } else { 1.0 }})
     }
 
@@ -223,7 +223,7 @@ impl Own<'_> {
     }
 
     fn number(&self, name: &str) -> f64 {
-        let known = self.function.row().numbers.iter().find(|(known, _)| *known == name).map(|(_, default)| *default);
+        let known = self.row.numbers.iter().find(|(known, _)| *known == name).map(|(_, default)| *default);
         self.call.numbers.get(name).copied().or(known).unwrap_or_default()
     }
 
@@ -263,7 +263,7 @@ impl Own<'_> {
 
     fn place(&self, name: &str) -> Option<usize> {
         let bare = |name: &str| name.trim_end_matches(['?', '!']).to_owned();
-        self.function.buffers().iter().position(|known| bare(known) == bare(name))
+        self.row.buffers.iter().position(|known| bare(known) == bare(name))
     }
 
     fn missing(&self, name: &str) -> Error {

@@ -1,9 +1,10 @@
 //! Pipelines of the functions on a device, and the compiler of users' own.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::command::{CommandBuffer, CommandQueue, ComputeEncoder, Device};
-use super::functions::BitNetShaderFunction;
+use super::functions::{BitNetShaderFunction, Row};
 use grilly::backend::vulkan::{Capabilities, Variant, builtin};
 use grilly::compiler::{ComputeFunction, ShaderCompiler, ShaderCompilerConfig};
 use grilly::dtype::DType;
@@ -20,7 +21,7 @@ pub struct ComputePipeline {
 #[derive(Debug, Clone)]
 pub(super) enum Runs {
     /// A function of the table.
-    Own(BitNetShaderFunction),
+    Own(&'static Row),
     /// A function of a user's shader.
     Users(Box<ComputeFunction>),
 }
@@ -34,7 +35,7 @@ impl ComputePipeline {
     /// The function's name.
     pub fn name(&self) -> &'static str {
         match &self.runs {
-            Runs::Own(function) => function.name(),
+            Runs::Own(row) => row.name,
             Runs::Users(function) => function.variant.name,
         }
     }
@@ -50,20 +51,73 @@ impl ComputePipeline {
     }
 }
 
-/// The functions on a device.
+/// The functions on a device, and those of users' shaders.
 #[derive(Clone)]
 pub struct BitNetShaders {
     device: Device,
+    users: Arc<Users>,
+}
+
+/// Functions of users' shaders, compiled when they are first asked for.
+struct Users {
+    compiler: ShaderCompiler,
+    compiled: Mutex<HashMap<BitNetShaderFunction, ComputeFunction>>,
 }
 
 impl BitNetShaders {
-    /// The functions on a device.
+    /// The functions on a device; users' shaders are in the folder `shaders` of the current folder.
     ///
     /// # Errors
     /// `DeviceLost` for one that is.
     pub fn new(device: Device) -> Result<Self> {
+        BitNetShaders::with_compiler(device, ShaderCompiler::new(default_config()))
+    }
+
+    /// The functions on a device, and users' shaders by a compiler of their folder.
+    ///
+    /// # Errors
+    /// `DeviceLost` for one that is.
+    ///
+    /// ```
+    /// use grilly_bitnet::*;
+    /// use grilly::dtype::DType;
+    ///
+    /// // A folder with a shader
+    /// let folder = std::env::temp_dir().join(format!("twice-{}", std::process::id()));
+    /// std::fs::create_dir_all(&folder).unwrap();
+    /// let text = "#version 460\nlayout(local_size_x = 64) in;\n\
+    ///             layout(std430, binding = 0) readonly buffer X { float x[]; };\n\
+    ///             layout(std430, binding = 1) writeonly buffer Y { float y[]; };\n\
+    ///             layout(push_constant) uniform Push { float factor; } push;\n\
+    ///             void main() {\n    uint i = gl_GlobalInvocationID.x;\n\
+    ///                 if (i < x.length()) { y[i] = push.factor * x[i]; }\n}\n";
+    /// std::fs::write(folder.join("scaled.glsl"), text).unwrap();
+    /// let device = create_vulkan_device().unwrap();
+    /// let config = ShaderCompilerConfig { shader_directory: folder, enable_caching: false, ..ShaderCompilerConfig::release() };
+    /// let shaders = BitNetShaders::with_compiler(device.clone(), ShaderCompiler::new(config)).unwrap();
+    /// if device.engine().capabilities().is_none() {
+    ///     return; // the CPU runs no shaders
+    /// }
+    ///
+    /// // Its function, used as one of grilly's
+    /// let scaled = BitNetShaderFunction::User { shader: "scaled", function: "main" };
+    /// let x = device.new_buffer_with_data(DType::F32, &[2], bytemuck::cast_slice(&[1.5f32, -2.0])).unwrap();
+    /// let y = device.new_buffer(DType::F32, &[2]).unwrap();
+    /// let commands = device.new_command_queue().new_command_buffer();
+    /// let encoder = shaders.create_compute_encoder_with_pipeline(&commands, scaled).unwrap();
+    /// encoder.set_buffer(0, Some(&x), 0);
+    /// encoder.set_buffer(1, Some(&y), 0);
+    /// encoder.set_number("factor", 2.0);
+    /// let (threads, threadgroup) = shaders.calculate_dispatch_params(scaled, 2).unwrap();
+    /// dispatch_compute(&encoder, threads, threadgroup);
+    /// encoder.end_encoding();
+    /// commands.commit();
+    /// commands.wait_until_completed().unwrap();
+    /// assert_eq!(y.read().unwrap(), bytemuck::cast_slice::<f32, u8>(&[3.0, -4.0]));
+    /// ```
+    pub fn with_compiler(device: Device, compiler: ShaderCompiler) -> Result<Self> {
         device.engine().synchronize()?;
-        Ok(BitNetShaders { device })
+        Ok(BitNetShaders { device, users: Arc::new(Users { compiler, compiled: Mutex::default() }) })
     }
 
     /// The device.
@@ -74,7 +128,8 @@ impl BitNetShaders {
     /// The pipeline of a function; the device compiles its shaders when they are first dispatched.
     ///
     /// # Errors
-    /// `PipelineCreationFailed` naming what the device lacks.
+    /// `PipelineCreationFailed` naming what the device lacks; for a user's function also as
+    /// [`ShaderCompiler::get_compute_function`].
     ///
     /// ```test_harness
     /// use grilly_bitnet::*;
@@ -88,12 +143,20 @@ impl BitNetShaders {
     /// }
     /// ```
     pub fn get_pipeline(&self, function: BitNetShaderFunction) -> Result<ComputePipeline> {
-        let runs = Runs::Own(function);
+        let row = match (function, function.row()) {
+            (BitNetShaderFunction::User { shader, function: name }, _) => {
+                let compiled = self.users.compiled(function, shader, name)?;
+                return self.device.new_compute_pipeline_state_with_function(&compiled);
+            }
+            (_, Some(row)) => row,
+            (_, None) => return Err(Error::InvalidArgument(format!("{function:?} is in no table"))),
+        };
+        let runs = Runs::Own(row);
         let Some(capabilities) = self.device.engine().capabilities() else {
             return Ok(ComputePipeline { runs, threadgroup: [1; 3], width: 1 });
         };
-        let own = own_shader(function.row().shader, capabilities).map_err(|reason| Error::PipelineCreationFailed {
-            shader: function.name().into(),
+        let own = own_shader(row.shader, capabilities).map_err(|reason| Error::PipelineCreationFailed {
+            shader: row.name.into(),
             reason,
             remedy: "choose another device, or \"cpu\"".into(),
         })?;
@@ -130,6 +193,22 @@ impl BitNetShaders {
     }
 }
 
+impl Users {
+    fn compiled(&self, function: BitNetShaderFunction, shader: &str, name: &str) -> Result<ComputeFunction> {
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = compiled.get(&function) {
+            return Ok(found.clone());
+        }
+        let made = self.compiler.get_compute_function(shader, name)?;
+        compiled.insert(function, made.clone());
+        Ok(made)
+    }
+}
+
+fn default_config() -> ShaderCompilerConfig {
+    ShaderCompilerConfig { shader_directory: "shaders".into(), ..ShaderCompilerConfig::default() }
+}
+
 fn own_shader(name: &str, capabilities: &Capabilities) -> Result<&'static Variant, String> {
     let kernel = builtin(name).ok_or_else(|| format!("there is no shader {name:?}"))?;
     kernel.own(DType::F32, capabilities).map_err(|error| error.to_string())
@@ -158,10 +237,7 @@ pub fn initialize_vulkan_context() -> Result<(Device, CommandQueue, BitNetShader
 /// `ShaderFolder` where there is no such folder; `DeviceUnavailable` for a lost device.
 pub fn create_shader_compiler(device: &Device) -> Result<ShaderCompiler> {
     device.engine().synchronize()?;
-    let compiler = ShaderCompiler::new(ShaderCompilerConfig {
-        shader_directory: "shaders".into(),
-        ..ShaderCompilerConfig::default()
-    });
+    let compiler = ShaderCompiler::new(default_config());
     compiler.shaders()?;
     Ok(compiler)
 }

@@ -286,6 +286,101 @@ fn errors_begin_with_the_specified_words() {
     assert!(found.ends_with("runs no shaders; choose another device"), "{found}");
 }
 
+/// Runs the commands that `encode` adds.
+fn commanded(device: &Device, encode: impl FnOnce(&BitNetShaders, &CommandBuffer) -> Result<()>) {
+    let shaders = BitNetShaders::new(device.clone()).unwrap();
+    let commands = device.new_command_queue().new_command_buffer();
+    encode(&shaders, &commands).unwrap();
+    commands.commit();
+    commands.wait_until_completed().unwrap();
+}
+
+#[test]
+fn every_function_has_an_encoder_and_a_dispatch_by_name() {
+    for device in devices() {
+        let buffer = |dtype, shape: &[usize], bytes: Vec<u8>| held(&device, &(dtype, shape, bytes));
+        let weights = buffer(F32, &[1, 4], f(&[1.0, -1.0, 4.0, 2.0]));
+        let [packed, scale] = [buffer(DType::U8, &[1, 1], RESULT), buffer(F32, &[1, 2], RESULT)];
+        let [again, normal, dropped] = [(); 3].map(|()| buffer(F32, &[1, 4], RESULT));
+        let [ones, zeros] = [1.0, 0.0].map(|x| buffer(F32, &[4], f(&[x; 4])));
+        commanded(&device, |shaders, commands| {
+            let [threads, group] = [[4, 1, 1], [1, 1, 1]];
+            let group = |function| shaders.get_pipeline(function).map_or(group, |pipeline| pipeline.threadgroup());
+            let encoder = create_quantize_weights_1bit_encoder(shaders, commands)?;
+            let own = group(Function::QuantizeWeights1Bit);
+            dispatch_quantize_weights_1bit(&encoder, &weights, &packed, &scale, 2.0, threads, own);
+            let encoder = create_dequantize_weights_1bit_encoder(shaders, commands)?;
+            let own = group(Function::DequantizeWeights1Bit);
+            dispatch_dequantize_weights_1bit(&encoder, &packed, &scale, &again, 2.0, threads, own);
+            let encoder = create_layer_norm_forward_encoder(shaders, commands)?;
+            let own = group(Function::LayerNormForward);
+            dispatch_layer_norm_forward(&encoder, &weights, &ones, &zeros, &normal, 0.75, threads, own);
+            let encoder = create_fused_relu_dropout_encoder(shaders, commands)?;
+            let own = group(Function::FusedReluDropout);
+            dispatch_fused_relu_dropout(&encoder, &weights, &dropped, 0.0, 1.0, threads, own);
+            Ok(())
+        });
+        near(&again, &[1.0, -1.0, 3.0, 3.0], "dequantize_weights_1bit");
+        // The mean is 1.5, the variance 3.25.
+        near(&normal, &[-0.25, -1.25, 1.25, 0.25], "layer_norm_forward");
+        near(&dropped, &[1.0, 0.0, 4.0, 2.0], "fused_relu_dropout");
+        // A buffer that may be left out, in the middle.
+        let [x, bytes] = [buffer(F32, &[1, 2], f(&[1.0, 2.0])), buffer(DType::I8, &[1, 2], i(&[1, -1]))];
+        let y = buffer(F32, &[1, 1], RESULT);
+        commanded(&device, |shaders, commands| {
+            let encoder = create_mixed_precision_matmul_encoder(shaders, commands)?;
+            let own = shaders.get_pipeline(Function::MixedPrecisionMatmul)?.threadgroup();
+            dispatch_mixed_precision_matmul(&encoder, &x, &bytes, &y, None, 0.0, [1, 1, 1], own);
+            Ok(())
+        });
+        near(&y, &[-1.0], "mixed_precision_matmul");
+    }
+}
+
+#[test]
+fn a_users_function_is_one_like_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "#version 460\n// function: twice\nlayout(local_size_x = 64) in;\n\
+                layout(std430, binding = 0) readonly buffer X { float x[]; };\n\
+                layout(std430, binding = 1) writeonly buffer Y { float y[]; };\n\
+                void main() { uint i = gl_GlobalInvocationID.x; if (i < x.length()) { y[i] = 2.0 * x[i]; } }\n";
+    std::fs::write(folder.path().join("mine.glsl"), text).unwrap();
+    let [twice, thrice] = ["twice", "thrice"].map(|function| Function::User { shader: "mine", function });
+    assert_eq!((twice.name(), twice.buffers().len()), ("twice", 0));
+    assert!(Function::all().all(|function| function != twice) && Function::all().count() == 28);
+    for device in devices() {
+        let config = ShaderCompilerConfig {
+            shader_directory: folder.path().to_owned(),
+            enable_caching: false,
+            ..ShaderCompilerConfig::release()
+        };
+        let shaders = BitNetShaders::with_compiler(device.clone(), ShaderCompiler::new(config)).unwrap();
+        let error = shaders.get_pipeline(thrice).unwrap_err().to_string();
+        assert!(error.starts_with("Function 'thrice' not found in shader 'mine'"), "{error}");
+        let error = shaders.get_pipeline(Function::User { shader: "none", function: "main" }).unwrap_err().to_string();
+        assert!(error.starts_with("Shader 'none' not found"), "{error}");
+        if device.engine().capabilities().is_none() {
+            let error = shaders.get_pipeline(twice).unwrap_err().to_string();
+            assert!(error.starts_with("Failed to create pipeline for function 'twice'"), "{error}");
+            continue;
+        }
+        let [x, y] = [f(&[1.5, -2.0]), RESULT].map(|bytes| held(&device, &(F32, &[2], bytes)));
+        let commands = device.new_command_queue().new_command_buffer();
+        let encoder = shaders.create_compute_encoder_with_pipeline(&commands, twice).unwrap();
+        [&x, &y].into_iter().enumerate().for_each(|(index, buffer)| encoder.set_buffer(index, Some(buffer), 0));
+        let (threads, threadgroup) = shaders.calculate_dispatch_params(twice, 2).unwrap();
+        assert_eq!((threads, threadgroup), ([2, 1, 1], [64, 1, 1]));
+        dispatch_compute(&encoder, threads, threadgroup);
+        commands.commit();
+        commands.wait_until_completed().unwrap();
+        near(&y, &[3.0, -4.0], "twice");
+        // Compiled once: the file is not read again.
+        std::fs::write(folder.path().join("mine.glsl"), "no shader").unwrap();
+        assert!(shaders.get_pipeline(twice).is_ok());
+        std::fs::write(folder.path().join("mine.glsl"), text).unwrap();
+    }
+}
+
 #[test]
 fn the_global_shaders_stay_on_one_device() {
     let cpu = Device::of("cpu").unwrap();
