@@ -31,14 +31,13 @@ struct Parameters: Decodable {
 }
 
 struct Dispatch: Decodable {
-    let file: String
+    let file, entryPoint: String
     let workgroupSize, grid: [Int]
     let bindings: [Binding]
     let parameters: Parameters
 }
 
 struct Interface: Decodable {
-    let entryPoint: String
     let buffers: [Buffer]
     let dispatches: [Dispatch]
 }
@@ -111,7 +110,7 @@ let commands = queue.makeCommandBuffer()!
 for row in interface.dispatches {
     let file = path.deletingLastPathComponent().appendingPathComponent(row.file)
     let library = try device.makeLibrary(source: String(contentsOf: file, encoding: .utf8), options: options)
-    let pipeline = try device.makeComputePipelineState(function: library.makeFunction(name: interface.entryPoint)!)
+    let pipeline = try device.makeComputePipelineState(function: library.makeFunction(name: row.entryPoint)!)
     let encoder = commands.makeComputeCommandEncoder()!
     encoder.setComputePipelineState(pipeline)
     for one in row.bindings {

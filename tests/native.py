@@ -49,7 +49,7 @@ extern "C" void launch(void** b, void* parameters, const unsigned* grid, const u
             threads.emplace_back([=, &all] {
                 blockIdx = {group % grid[0], group / grid[0] % grid[1], group / grid[0] / grid[1]};
                 threadIdx = {i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
-                grilly::main0(ARGUMENTS);
+                grilly::NAME(ARGUMENTS);
                 all.arrive_and_drop();
             });
         for (auto& thread : threads) thread.join();
@@ -72,16 +72,16 @@ def of_cuda(text: str, bindings: int) -> str:
     block = re.search(r"const (\w+) own_parameters", text)
     given = [f"b[{index}]" for index in range(bindings)]
     given += [f"*(grilly::{block[1]}*)parameters"] if block else []
-    return HOST + text + LAUNCH.replace("ARGUMENTS", ", ".join(given))
+    return HOST + text + LAUNCH.replace("NAME", "main0").replace("ARGUMENTS", ", ".join(given))
 
 
-def of_msl(text: str, bindings: int) -> str:
+def of_msl(text: str, name: str, bindings: int) -> str:
     text = text[text.index("\nstruct ") :].replace("precise::", "")
     text = re.sub(r"\.([xyzw]{2,4})\b", r".\1()", text)
     text = re.sub(r"(\d\.\d+(?:e[+-]?\d+)?)", r"\1f", text)
     text = re.sub(r"^    threadgroup ", "    static ", text, flags=re.M)
     text = text.replace("static inline __attribute__((always_inline))", "static inline")
-    (signature,) = re.findall(r"kernel void main0\((.*)\)\n", text)
+    (signature,) = re.findall(rf"kernel void {name}\((.*)\)\n", text)
     given = []
     for argument in signature.split(", "):
         declared, attribute = re.fullmatch(r"(.*) \[\[(.*)\]\]", argument).groups()
@@ -96,7 +96,7 @@ def of_msl(text: str, bindings: int) -> str:
     text = re.sub(r" \[\[[^\]]*\]\]", "", text)
     text = f"namespace grilly {{\n{HEADER.read_text()}\n{WORDS}{MSL_BARRIER}{text}\n}}\n"
     text += WORDS.replace("define", "undef")
-    return HOST + text + LAUNCH.replace("ARGUMENTS", ", ".join(given))
+    return HOST + text + LAUNCH.replace("NAME", name).replace("ARGUMENTS", ", ".join(given))
 
 
 def run(compiled: Compiled, operands: list[np.ndarray], folder: Path) -> list[np.ndarray]:
@@ -108,7 +108,8 @@ def run(compiled: Compiled, operands: list[np.ndarray], folder: Path) -> list[np
     for row in interface["dispatches"]:
         bindings = len(row["bindings"])
         text = compiled.code[row["shader"]].decode()
-        source = of_cuda(text, bindings) if interface["target"] == "cuda" else of_msl(text, bindings)
+        cuda = interface["target"] == "cuda"
+        source = of_cuda(text, bindings) if cuda else of_msl(text, row["entry_point"], bindings)
         library = built(source, folder / row["shader"])
         pointers = (ctypes.c_void_p * bindings)(
             *(ctypes.addressof(buffers[one["buffer"]]) + one["offset"] for one in row["bindings"])

@@ -26,7 +26,7 @@ pub(super) fn interface(
     let limits = (target == Target::Wgsl).then(|| limits::beyond_default(&buffers.rows, &rows));
     let mut interface = json!({
         "target": target.name(),
-        "entry_point": target.entry_point(),
+        "entry_point": names.first().map(|name| target.entry_point(name)),
         "buffers": buffers.rows,
         "dispatches": rows,
     });
@@ -174,6 +174,7 @@ fn row(dispatch: &Dispatch, name: &str, counts: Option<Counts>, buffers: &Buffer
     Ok(json!({
         "step": dispatch.label,
         "shader": name,
+        "entry_point": target.entry_point(name),
         "workgroup_size": workgroup_size,
         "workgroup_memory": workgroup_memory,
         "grid": grid(dispatch, counts)?,

@@ -72,12 +72,12 @@ pub struct Compiled {
     pub code: Vec<Code>,
     /// What a launch needs:
     ///
-    /// - `target`, and `entry_point` of every shader;
+    /// - `target`, and `entry_point` of the first shader, which all others have, too, but in MSL;
     /// - of WGSL `limits`: what a device must allow beyond WebGPU's defaults, each with `name`, `needed`, `default` and `reason`;
     /// - `buffers`: `name`, `kind` (`"operand"`, `"result"`, `"scratch"` or `"counts"`), `bytes`; of an operand or a result
     ///   its `place`, `dtype` and `shape`; of counts the `words` that it has to hold;
-    /// - `dispatches`, to run one after the other: `shader`, `workgroup_size`, `workgroup_memory` in bytes, `grid` in
-    ///   workgroups, `bindings` (`binding` in set 0, `name`, `access`, `buffer`: its place in `buffers`, `offset` and
+    /// - `dispatches`, to run one after the other: `shader`, its `entry_point`, `workgroup_size`, `workgroup_memory` in bytes,
+    ///   `grid` in workgroups, `bindings` (`binding` in set 0, `name`, `access`, `buffer`: its place in `buffers`, `offset` and
     ///   `bytes`), `parameters` (`kind`: `"push_constants"`, `"uniform"` with its `binding`, or `"argument"`, the last of a
     ///   CUDA kernel after a pointer per binding; `bytes`, and `members`:
     ///   `offset`, `name`, `type`, `value`), `constants` with their values, which other languages than SPIR-V have baked in.
@@ -177,7 +177,7 @@ fn shaders_of(dispatches: &[Dispatch], target: Target) -> Result<(Vec<Code>, Vec
         let builds = known.iter().filter(|(other, _)| std::ptr::eq(other.variant, dispatch.variant)).count();
         let name =
             dispatch.variant.name.to_owned() + &if builds > 0 { format!("-{}", builds + 1) } else { String::new() };
-        code.push(Code { bytes: translate(dispatch, target)?, name: name.clone() });
+        code.push(Code { bytes: translate(dispatch, &name, target)?, name: name.clone() });
         known.push((dispatch, code.len() - 1));
         names.push(name);
     }
@@ -185,23 +185,23 @@ fn shaders_of(dispatches: &[Dispatch], target: Target) -> Result<(Vec<Code>, Vec
 }
 
 #[cfg(feature = "export")]
-fn translate(dispatch: &Dispatch, target: Target) -> Result<Vec<u8>> {
+fn translate(dispatch: &Dispatch, name: &str, target: Target) -> Result<Vec<u8>> {
     if target == Target::Spirv {
         return Ok(bytemuck::cast_slice(&dispatch.variant.spirv).to_vec());
     }
     let refused =
         |reason| Error::Unsupported { what: format!("{} in {}", dispatch.variant.name, target.name()), reason };
     if target == Target::Ptx {
-        let text = text::of(dispatch.variant, &dispatch.constants, Target::Cuda).map_err(refused)?;
+        let text = text::of(dispatch.variant, &dispatch.constants, (name, Target::Cuda)).map_err(refused)?;
         let code = ptx(&text)?;
         text::check_ptx(&String::from_utf8_lossy(&code), &text).map_err(refused)?;
         return Ok(code);
     }
-    text::of(dispatch.variant, &dispatch.constants, target).map(String::into_bytes).map_err(refused)
+    text::of(dispatch.variant, &dispatch.constants, (name, target)).map(String::into_bytes).map_err(refused)
 }
 
 #[cfg(not(feature = "export"))]
-fn translate(dispatch: &Dispatch, target: Target) -> Result<Vec<u8>> {
+fn translate(dispatch: &Dispatch, _: &str, target: Target) -> Result<Vec<u8>> {
     match target {
         Target::Spirv => Ok(bytemuck::cast_slice(&dispatch.variant.spirv).to_vec()),
         other => Err(Error::unsupported(other.name(), "this build of grilly has no feature `export`")),

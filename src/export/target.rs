@@ -51,11 +51,18 @@ impl Target {
         found.ok_or_else(|| Error::InvalidArgument(format!("target is {name:?}, expected one of {}", known())))
     }
 
-    /// The name of every shader's entry point.
-    pub fn entry_point(self) -> &'static str {
+    /// The name of a shader's entry point: in MSL the shader's own, since one library of Metal has many.
+    ///
+    /// ```
+    /// use grilly::export::Target;
+    /// assert_eq!(Target::Msl.entry_point("layer-norm-moments"), "layer_norm_moments");
+    /// assert_eq!(Target::Wgsl.entry_point("layer-norm-moments"), "main");
+    /// ```
+    pub fn entry_point(self, shader: &str) -> String {
         match self {
-            Target::Msl | Target::Cuda | Target::Ptx => "main0",
-            _ => "main",
+            Target::Msl => shader.replace('-', "_"),
+            Target::Cuda | Target::Ptx => "main0".into(),
+            _ => "main".into(),
         }
     }
 

@@ -9,12 +9,14 @@ use crate::compiler::glsl::Request;
 use crate::kernels::describe::source;
 
 const METAL_BARRIER: &str = "threadgroup_barrier(mem_flags::mem_threadgroup)";
+/// SPIRV-Cross's name of every kernel.
+const KERNEL: &str = "main0";
 
-/// The text of a variant at values of its specialization constants.
+/// The text of a variant at values of its specialization constants, as the shader of this name in this language.
 ///
 /// # Errors
 /// The feature that stops it.
-pub(super) fn of(variant: &Variant, constants: &[u32], target: Target) -> Result<String, String> {
+pub(super) fn of(variant: &Variant, constants: &[u32], (name, target): (&str, Target)) -> Result<String, String> {
     if let Some(feature) = variant.needs.iter().map(|feature| feature.name()).next() {
         return Err(format!("it needs {feature}"));
     }
@@ -44,7 +46,7 @@ pub(super) fn of(variant: &Variant, constants: &[u32], target: Target) -> Result
         Target::Spirv | Target::Ptx => return Err("it is no text of its own".into()),
         Target::Wgsl => (wgsl::wgsl(&words)?, "workgroupBarrier()", "@workgroup_size"),
         Target::Hlsl => (cross::hlsl(&words, bindings)?, "GroupMemoryBarrierWithGroupSync()", "[numthreads"),
-        Target::Msl => (cross::msl(&words, bindings)?, METAL_BARRIER, ""),
+        Target::Msl => (renamed(&cross::msl(&words, bindings)?, &target.entry_point(name))?, METAL_BARRIER, ""),
         Target::Cuda => {
             let msl = cross::msl(&words, bindings)?;
             (cuda::cuda(&msl, bindings, size.iter().product())?, METAL_BARRIER, "")
@@ -53,6 +55,20 @@ pub(super) fn of(variant: &Variant, constants: &[u32], target: Target) -> Result
     let size = format!("{shape}({}, {}, {})", size[0], size[1], size[2]);
     check(&text, barrier, barriers, if shape.is_empty() { "" } else { &size })?;
     Ok(text)
+}
+
+/// MSL whose kernel has another name than SPIRV-Cross's, which is the same in all.
+///
+/// # Errors
+/// A name that the text has already.
+fn renamed(msl: &str, name: &str) -> Result<String, String> {
+    let words = |text: &str, word: &str| {
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|other| *other == word).count()
+    };
+    match (words(msl, KERNEL), words(msl, name)) {
+        (1, 0) => Ok(msl.replace(&format!("kernel void {KERNEL}("), &format!("kernel void {name}("))),
+        (kernels, others) => Err(format!("the translation has {KERNEL} {kernels} times and {name} {others} times")),
+    }
 }
 
 /// Checks that a translation has all barriers and the workgroup size: naga and others have lost them without an error.
@@ -85,7 +101,15 @@ pub(super) fn check_ptx(ptx: &str, cuda: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{METAL_BARRIER, check, check_ptx};
+    use super::{METAL_BARRIER, check, check_ptx, renamed};
+
+    #[test]
+    fn a_kernel_of_metal_takes_no_name_that_is_used() {
+        let text = "void softmax_of() {}\nkernel void main0(device X& x [[buffer(0)]])";
+        assert_eq!(renamed(text, "softmax").unwrap(), text.replace("main0", "softmax"));
+        assert!(renamed(text, "softmax_of").unwrap_err().contains("softmax_of 1 times"));
+        assert!(renamed("void f() {}", "softmax").unwrap_err().contains("main0 0 times"));
+    }
 
     #[test]
     fn what_ptx_loses_is_found() {

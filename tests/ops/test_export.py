@@ -65,6 +65,17 @@ def test_cuda_and_msl_compute_the_operation_on_a_cpu(name, target, tmp_path):
     assert problem is None, problem
 
 
+def test_a_kernel_of_metal_has_the_name_of_its_shader():
+    compiled = kernels.get("layer_norm_linear", hidden_dim=64).compile("msl", 3)
+    found = {name: re.findall(r"kernel void (\w+)\(", code.decode()) for name, code in compiled.code.items()}
+    assert found == {"layer-norm-moments": ["layer_norm_moments"], "layer-norm-linear": ["layer_norm_linear"]}
+    points = [row["entry_point"] for row in compiled.interface["dispatches"]]
+    assert points == ["layer_norm_moments", "layer_norm_linear"] and compiled.interface["entry_point"] == points[0]
+    for target, name in (("spirv", "main"), ("wgsl", "main"), ("hlsl", "main"), ("cuda", "main0")):
+        interface = kernels.get("bias_gelu").compile(target).interface
+        assert {interface["entry_point"], *(row["entry_point"] for row in interface["dispatches"])} == {name}
+
+
 @pytest.mark.parametrize("target", ["cuda", "msl"])
 def test_the_comparison_fails_without_barriers(target, tmp_path):
     case = of("layer_norm-3x65")
