@@ -1,19 +1,20 @@
 """`python -m grilly compile`: a folder of shaders to SPIR-V files."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from grilly import _core
 from grilly.commands import command
 from grilly.compiler import ShaderCompiler, ShaderCompilerConfig
-from grilly.errors import ShaderNotFound
+from grilly.errors import GrillyError, ShaderNotFound
 
 __all__ = ["main"]
 
 
 @command("compile")
 def main(given: argparse.Namespace) -> int:
-    """Compiles a folder and returns the exit status.
+    """Compiles a folder, prints the error of each shader that does not compile, and returns the exit status.
 
     Example:
         >>> from grilly import compile_command
@@ -26,15 +27,21 @@ def main(given: argparse.Namespace) -> int:
     defines = {name: value or "1" for name, _, value in (pair.partition("=") for pair in given.define)}
     config = ShaderCompilerConfig(given.folder, fast_math=not given.no_fast_math, defines=defines, **same)
     compiler = ShaderCompiler(config)
-    shaders = compiler.compile_all_shaders(sources(compiler.list_shaders(), given.folder, given.output))
-    for shader, functions in shaders.items():
-        for name, function in functions.items():
+    status = 0
+    for shader in sources(compiler.list_shaders(), given.folder, given.output):
+        try:
+            functions = compiler.compile_all_shaders([shader])
+        except GrillyError as error:
+            print(error, file=sys.stderr)
+            status = 1
+            continue
+        for name, function in functions[shader].items():
             facts = f"workgroup {function.local_size}, {function.shared_bytes} bytes shared"
             print(f"{shader}:{name}: {len(function.spirv)} bytes, {facts}")
             if given.output is not None:
                 file = f"{shader}.spv" if name == "main" else f"{shader}.{name}.spv"
                 _core.write_files(given.output, [(file, function.spirv)], True)
-    return 0
+    return status
 
 
 def sources(shaders: list[str], folder: Path, output: Path | None) -> list[str]:

@@ -114,8 +114,9 @@ class ShaderCompiler:
 
         Raises:
             ShaderNotFound: The folder cannot be read.
-            CompilationFailed: With the errors of all shaders at once, each with file and line.
-            PipelineCreationFailed: A shader needs a feature that grilly enables on no device.
+            CompilationFailed: With the errors of all shaders at once, each with file and line; the others are compiled
+                and cached all the same.
+            PipelineCreationFailed: One shader needs a feature that grilly enables on no device.
         """
         compiled: dict[str, dict[str, ComputeFunction]] = {}
         names = self.list_shaders() if shaders is None else list(shaders)

@@ -30,29 +30,69 @@ impl ShaderCompiler {
         self.compile_shaders(&self.shaders()?)
     }
 
-    /// Compiles every function of these shaders.
+    /// Compiles every function of these shaders; a fault in one keeps no other from being compiled and cached.
     ///
     /// # Errors
-    /// One `CompilationFailed` with the faults of all shaders; else as [`ShaderCompiler::get_compute_function`].
+    /// Of one fault as [`ShaderCompiler::get_compute_function`], of several one `CompilationFailed` that names their shaders
+    /// and has the message of each.
     pub fn compile_shaders(&self, shaders: &[String]) -> Result<Vec<ComputeFunction>> {
-        let (mut compiled, mut failed, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-        for shader in shaders {
-            let all = self.functions(shader).and_then(|functions| {
-                functions.iter().map(|function| self.get_compute_function(shader, function)).collect::<Result<Vec<_>>>()
+        self.joined(self.compile_each(shaders))
+    }
+
+    /// The functions of each of these shaders, or what is wrong with it.
+    ///
+    /// ```
+    /// use grilly::compiler::{ShaderCompiler, ShaderCompilerConfig};
+    /// let folder = std::env::temp_dir().join(format!("grilly-each-{}", std::process::id()));
+    /// std::fs::create_dir_all(&folder).unwrap();
+    /// let text = "#version 460\nlayout(local_size_x = 64) in;\nvoid main() {}\n";
+    /// std::fs::write(folder.join("good.glsl"), text).unwrap();
+    /// std::fs::write(folder.join("bad.glsl"), text.replace("{}", "{ x = 1; }")).unwrap();
+    /// let config = ShaderCompilerConfig { shader_directory: folder, enable_caching: false, ..ShaderCompilerConfig::release() };
+    /// let compiler = ShaderCompiler::new(config);
+    /// let each = compiler.compile_each(&compiler.shaders().unwrap());
+    /// assert!(each[0].0 == "bad" && each[0].1.is_err());
+    /// assert_eq!((each[1].0.as_str(), each[1].1.as_ref().unwrap().len()), ("good", 1));
+    /// ```
+    pub fn compile_each(&self, shaders: &[String]) -> Vec<(String, Result<Vec<ComputeFunction>>)> {
+        let of = |shader: &String| {
+            let functions = self.functions(shader)?;
+            let each = functions.iter().map(|function| {
+                let made = self.get_compute_function(shader, function);
+                (shader.clone(), made.map(|function| vec![function]))
             });
-            match all {
-                Ok(functions) => compiled.extend(functions),
-                Err(Error::CompilationFailed { shader, problem, .. }) => {
-                    failed.push(shader);
-                    problems.push(problem);
-                }
-                Err(other) => return Err(other),
+            self.joined(each.collect())
+        };
+        shaders.iter().map(|shader| (shader.clone(), of(shader))).collect()
+    }
+
+    /// All functions, or the faults as one error.
+    fn joined(&self, each: Vec<(String, Result<Vec<ComputeFunction>>)>) -> Result<Vec<ComputeFunction>> {
+        let (mut made, mut failed): (Vec<_>, Vec<(String, Error)>) = Default::default();
+        for (shader, result) in each {
+            match result {
+                Ok(functions) => made.extend(functions),
+                Err(error) => failed.push((shader, error)),
             }
         }
-        if failed.is_empty() {
-            return Ok(compiled);
+        if failed.len() < 2 {
+            return failed.pop().map_or(Ok(made), |(_, error)| Err(error));
         }
-        Err(self.failure(&failed.join(", "), problems.join("\n")))
+        // Functions of one shader may have the same fault.
+        let (mut shaders, mut problems): (Vec<String>, Vec<String>) = Default::default();
+        for (shader, error) in failed {
+            let problem = match error {
+                Error::CompilationFailed { problem, .. } => problem,
+                other => other.to_string(),
+            };
+            if !shaders.contains(&shader) {
+                shaders.push(shader);
+            }
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        Err(self.failure(&shaders.join(", "), problems.join("\n")))
     }
 }
 

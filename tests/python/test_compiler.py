@@ -115,9 +115,14 @@ def test_errors_are_the_classes_a_python_user_expects(config, folder):
         compiler.get_compute_function("twice", "forward")
     assert isinstance(unknown.value, grilly.FunctionNotFound)
     (folder / "broken.glsl").write_text(TWICE.replace("void main() {", "void main() {\n    oops;"))
+    (folder / "words.spv").write_bytes(b"four")
     with pytest.raises(ValueError, match=r"broken\.glsl:7: error: 'oops' : undeclared identifier") as broken:
         compiler.compile_all_shaders()
     assert isinstance(broken.value, grilly.CompilationFailed)
+    assert "Failed to compile shader 'broken, words'" in str(broken.value) and "words.spv: error" in str(broken.value)
+    # Those that are right are in the cache.
+    compilations = compiler.compilations
+    assert compiler.get_compute_function("twice").function == "main" and compiler.compilations == compilations
     assert issubclass(grilly.PipelineCreationFailed, RuntimeError)
     for wrong in (lambda: ShaderCompiler(str(folder)), lambda: ShaderCompiler(config(defines=None))):
         with pytest.raises(grilly.errors.InvalidTypeError):
@@ -274,6 +279,13 @@ def test_the_command_compiles_a_folder(folder, tmp_path):
     assert [line.split(":")[0] for line in said.splitlines()] == ["mark", "spv/own", "stored", "twice"], (said, errors)
     status, output, errors = command()
     assert status == 1 and "twice.glsl:6: error: 'FACTOR' : undeclared identifier" in errors
+    # Every bad file is named, and the others are written.
+    (folder / "broken.glsl").write_text(TWICE.replace("void main() {", "void main() {\n    oops;"))
+    (folder / "words.spv").write_bytes(b"four")
+    status, said, errors = command("-D", "FACTOR=3.0", "--output", str(tmp_path / "rest"))
+    assert status == 1 and "broken.glsl:7: error: 'oops'" in errors and "words.spv: error" in errors
+    written = {str(path.relative_to(tmp_path / "rest")) for path in (tmp_path / "rest").rglob("*.spv")}
+    assert {"mark.spv", "twice.spv"} <= written and not written & {"broken.spv", "words.spv"}
 
 
 def test_a_registered_shader_is_the_one_that_runs(vulkan, config, registered):

@@ -11,10 +11,22 @@ fn a_fault_names_file_and_line() {
     assert_eq!(shader, "broken");
     // Preceded by the version line, two more lines of the head, two buffers, main and i.
     assert!(problem.contains("broken.glsl:8: error: 'oops' : undeclared identifier"), "{problem}");
-    // All faults of a folder are reported together.
+    // All faults of a folder are reported together, whatever their kind, and what is right is compiled.
     folder.write("worse/also.glsl", b"#version 460\nvoid main( {}\n");
-    let error = folder.compiler().compile_all_shaders().unwrap_err().to_string();
-    assert!(error.contains("broken.glsl:8:") && error.contains("also.glsl:2:"), "{error}");
+    folder.write("words.spv", b"four");
+    folder.write("zebra.glsl", elementwise("x[i] - x[i]").as_bytes());
+    let double = elementwise("scale(x[i])").replace("void main()", "// function: one\n// function: two\nvoid main()");
+    folder.write("double.glsl", double.as_bytes());
+    let compiler = folder.compiler();
+    let error = compiler.compile_all_shaders().unwrap_err();
+    let Error::CompilationFailed { shader, problem, .. } = &error else { panic!("{error}") };
+    assert_eq!(shader, "broken, double, words, worse/also");
+    for part in ["broken.glsl:8:", "also.glsl:2:", "words.spv", "double.glsl:10:"] {
+        assert_eq!(problem.matches(part).count(), 1, "{part}: {problem}");
+    }
+    let each = compiler.compile_each(&compiler.shaders().unwrap());
+    let good: Vec<_> = each.iter().filter(|(_, result)| result.is_ok()).map(|(shader, _)| shader.as_str()).collect();
+    assert_eq!(good, ["good", "zebra"]);
 }
 
 #[test]
