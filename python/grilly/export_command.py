@@ -1,11 +1,11 @@
-"""`python -m grilly export`: a kernel in another language, and its interface, as files."""
+"""`python -m grilly export`: a kernel in another language, and its interface, or a library for Metal, as files."""
 
 import argparse
 import json
 import re
 from typing import Any
 
-from grilly import kernels
+from grilly import kernels, metal
 from grilly.commands import command
 from grilly.errors import InvalidArgumentError
 
@@ -16,13 +16,22 @@ OPERAND = re.compile(r"(\w+):(\d+(?:x\d+)*)")
 
 @command("export")
 def main(given: argparse.Namespace) -> int:
-    """Exports a kernel or an operation and returns the exit status.
+    """Exports a kernel, an operation or the library for Metal, and returns the exit status.
 
     Example:
         >>> from grilly import export_command
         >>> export_command.main(["swiglu", "--target", "wgsl", "--out", "/proc/none/swiglu.wgsl"])
         1
     """
+    if given.metal is not None:
+        if given.name is not None or given.out is not None or given.option or given.operand:
+            raise InvalidArgumentError(
+                "--metal writes whole files: give no kernel, --out, --option or --operand with it"
+            )
+        print("\n".join(map(str, metal.write(given.metal, given.overwrite))))
+        return 0
+    if given.name is None or given.out is None:
+        raise InvalidArgumentError("expected a kernel and --out FILE, or --metal FOLDER")
     options = dict(_option(text) for text in given.option)
     if given.operand:
         compiled = kernels.compile_op(given.name, [_operand(text) for text in given.operand], given.target, **options)
