@@ -1,8 +1,9 @@
-//! Benchmarks of every function of `grilly.quant` through command encoders, on the CPU: `cargo bench --bench quant`.
+//! Benchmarks of every function of `grilly.quant` through command encoders, on the CPU and on the Vulkan device where there is
+//! one: `cargo bench --bench quant`. Each is one command and the wait for it.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use grilly::dtype::DType;
-use grilly_bitnet::{BitNetShaderFunction, BitNetShaders, Buffer, Device, dispatch_compute};
+use grilly_bitnet::{BitNetShaderFunction, BitNetShaders, Buffer, Device, create_vulkan_device, dispatch_compute};
 
 /// Tokens, columns of the input and of the result.
 const ROWS: usize = 64;
@@ -44,16 +45,24 @@ fn buffer(device: &Device, function: BitNetShaderFunction, name: &str) -> Buffer
         DType::F32 => numbers.flat_map(f32::to_le_bytes).collect(),
         _ => (0..dtype.bytes(elements)).map(|i| (i * 37) as u8).collect(),
     };
-    device.new_buffer_with_data(dtype, &shape, &bytes).expect("the CPU has memory")
+    device.new_buffer_with_data(dtype, &shape, &bytes).expect("the device has memory")
 }
 
 fn functions(criterion: &mut Criterion) {
-    let device = Device::of("cpu").expect("there is a CPU");
-    let shaders = BitNetShaders::new(device.clone()).expect("the CPU is usable");
+    measure(criterion, "quant", &Device::of("cpu").expect("there is a CPU"));
+    // Without a Vulkan device it is the CPU.
+    let vulkan = create_vulkan_device().ok().filter(|device| device.engine().capabilities().is_some());
+    if let Some(device) = vulkan {
+        measure(criterion, "quant on vulkan", &device);
+    }
+}
+
+fn measure(criterion: &mut Criterion, name: &str, device: &Device) {
+    let shaders = BitNetShaders::new(device.clone()).expect("the device is usable");
     let queue = device.new_command_queue();
-    let mut group = criterion.benchmark_group("quant");
+    let mut group = criterion.benchmark_group(name);
     for function in BitNetShaderFunction::all() {
-        let buffers: Vec<Buffer> = function.buffers().iter().map(|name| buffer(&device, function, name)).collect();
+        let buffers: Vec<Buffer> = function.buffers().iter().map(|name| buffer(device, function, name)).collect();
         let most = buffers.iter().map(|buffer| buffer.array().elements()).max().unwrap_or(0);
         let (threads, threadgroup) = shaders.calculate_dispatch_params(function, most).expect("sizes of 32 bits");
         group.bench_function(function.name(), |bencher| {
