@@ -68,6 +68,18 @@ WALK: Walk = [
     ),
     ("later: one key head, groups", "tests/ops/test_attention.py::test_places_biases_and_grouped_heads"),
     ("later: LiquidMOE", "tests/models/test_experts.py::test_a_liquid_gate_is_that_of_its_definition"),
+    (
+        "later: Oja for growth, neurogenesis",
+        "tests/ops/test_neurogenesis.py::test_there_are_as_many_units_as_the_data_have_dimensions",
+    ),
+    (
+        "later: Oja, Sanger",
+        (
+            "tests/ops/test_hebbian.py::test_units_of_oja_span_the_first_components",
+            "tests/ops/test_hebbian.py::test_units_of_sanger_are_the_first_components_in_order",
+        ),
+    ),
+    ("later: Whitener", "tests/ops/test_streaming.py::test_whitened_rows_have_the_identity_as_covariance"),
 ]
 REGISTER = """
 from grilly.backend.shader_registry import register_architecture_shader, register_generic_shader
