@@ -13,7 +13,7 @@ from cases.reference import REFERENCES, evaluate
 from export_cases import bounds, forms
 from models import safetensors_file
 
-from grilly import kernels
+from grilly import errors, kernels
 
 #: Rows that `make test` runs in several languages; WGSL runs two of every operation.
 CHOSEN = (
@@ -62,6 +62,51 @@ def of(name: str) -> Any:
 def compiled_for(case: Any, target: str) -> kernels.Compiled:
     operands = [(value.dtype.name, value.shape) for value in case.operands()]
     return kernels.compile_op(case.op, operands, target, **case.attributes)
+
+
+#: Operations with builds for matrix cores.
+ON_MATRICES = (
+    "linear", "gated_linear", "layer_norm_linear", "expert_linear", "matmul", "attention", "attention_backward",
+)  # fmt: skip
+
+
+#: Places of matrices that are float32 beside others in 16 bits, as vectors are.
+WIDE = {"attention": 5, "expert_linear": 4}
+
+
+def matrix_operands(case: Any) -> list[np.ndarray]:
+    """The operands of a row as kernels take them."""
+
+    def widened(place: int, value: np.ndarray) -> np.ndarray:
+        wide = value.ndim == 1 or WIDE.get(case.op) == place
+        return value.astype(np.float32) if wide and value.dtype == np.float16 else value
+
+    return [widened(*pair) for pair in enumerate(case.operands())]
+
+
+def compiled_matrices(case: Any, target: str = "cuda", matrix_cores: bool = True) -> kernels.Compiled:
+    operands = [(value.dtype.name, value.shape) for value in matrix_operands(case)]
+    return kernels.compile_op(case.op, operands, target, matrix_cores=matrix_cores, **case.attributes)
+
+
+def every_on_matrices(target: str) -> list[str]:
+    """The float16 rows that run on matrix cores in a language."""
+    narrow = [case for case in CASES if case.dtype == "float16" and case.op in ON_MATRICES]
+    return [case.id for case in narrow if all(value.size for value in case.operands()) and _on_matrices(case, target)]
+
+
+def _on_matrices(case: Any, target: str) -> bool:
+    try:
+        return any("-matrix" in name for name in compiled_matrices(case, target).code)
+    except errors.UnsupportedError:
+        return False  # rows of odd length
+
+
+def matrix_fault(case: Any, found: list[np.ndarray]) -> str | None:
+    """What is wrong with results in float16 of a row."""
+    operands = case.operands()
+    expected = evaluate(case.op, operands, case.attributes)
+    return beyond(found, expected, bounds(case, operands, expected, "float16")[1])
 
 
 def fault(case, found: list[np.ndarray]) -> str | None:

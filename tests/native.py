@@ -17,6 +17,8 @@ from launch_webgpu import initial, parameters, results
 from grilly.kernels import Compiled
 
 HEADER = Path(__file__).parent.parent / "src" / "export" / "cuda.h"
+#: What the lanes of a warp do together.
+WARPS = Path(__file__).parent / "warps.h"
 
 #: What CUDA has and g++ has not.
 HOST = """
@@ -31,7 +33,7 @@ static Place blockDim, gridDim;
 static std::barrier<>* meeting;
 #define __global__
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 static void __syncthreads() { meeting->arrive_and_wait(); }
 """
 
@@ -59,6 +61,9 @@ extern "C" void launch(void** b, void* parameters, const unsigned* grid, const u
 
 #: MSL's built-in values, as expressions of CUDA's.
 BUILTINS = {
+    "thread_index_in_simdgroup": "threadIdx.x % 32u",
+    "simdgroup_index_in_threadgroup": "threadIdx.x / 32u",
+    "threads_per_simdgroup": "32u",
     "threadgroup_position_in_grid": "uint3(blockIdx.x, blockIdx.y, blockIdx.z)",
     "threadgroups_per_grid": "uint3(gridDim.x, gridDim.y, gridDim.z)",
     "thread_position_in_threadgroup": "uint3(threadIdx.x, threadIdx.y, threadIdx.z)",
@@ -72,11 +77,24 @@ def of_cuda(text: str, bindings: int) -> str:
     block = re.search(r"const (\w+) own_parameters", text)
     given = [f"b[{index}]" for index in range(bindings)]
     given += [f"*(grilly::{block[1]}*)parameters"] if block else []
-    return HOST + text + LAUNCH.replace("NAME", "main0").replace("ARGUMENTS", ", ".join(given))
+    matrices = "lane_of_warp" in text
+    return HOST + text + (WARPS.read_text() if matrices else "") + launch("main0", given, matrices)
+
+
+def launch(name: str, given: list[str], warps: bool) -> str:
+    """The function that runs a kernel of this name with these arguments."""
+    text = LAUNCH.replace("NAME", name).replace("ARGUMENTS", ", ".join(given))
+    if warps:
+        made = "warps.clear(); while (warps.size() < count / 32) warps.push_back(std::make_unique<std::barrier<>>(32));"
+        text = text.replace("meeting = &all;", f"meeting = &all; {made}")
+        text = text.replace("all.arrive_and_drop();", "all.arrive_and_drop(); warps[i / 32]->arrive_and_drop();")
+    return text
 
 
 def of_msl(text: str, name: str, bindings: int) -> str:
-    text = text[text.index("\nstruct ") :].replace("precise::", "")
+    matrices = "metal_simdgroup_matrix" in text
+    own = text[text.index("\ntemplate <typename E>") : text.index("#undef EACH")] if matrices else ""
+    text = own + text[text.index("\nstruct ") :].replace("precise::", "")
     text = re.sub(r"\.([xyzw]{2,4})\b", r".\1()", text)
     text = re.sub(r"(\d\.\d+(?:e[+-]?\d+)?)", r"\1f", text)
     text = re.sub(r"^    threadgroup ", "    static ", text, flags=re.M)
@@ -94,9 +112,12 @@ def of_msl(text: str, name: str, bindings: int) -> str:
         given.append(pointer if kind == "void*" else f"*(grilly::{kind.rstrip('&')}*){pointer}")
     # Built-in values are references in MSL's functions, but values in its kernel.
     text = re.sub(r" \[\[[^\]]*\]\]", "", text)
-    text = f"namespace grilly {{\n{HEADER.read_text()}\n{WORDS}{MSL_BARRIER}{text}\n}}\n"
+    head = f"namespace grilly {{\n{HEADER.read_text()}\n}}\n"
+    if matrices:
+        head += f"#define METAL\n{WARPS.read_text()}"
+    text = f"{head}namespace grilly {{\n{WORDS}{MSL_BARRIER}{text}\n}}\n"
     text += WORDS.replace("define", "undef")
-    return HOST + text + LAUNCH.replace("NAME", name).replace("ARGUMENTS", ", ".join(given))
+    return HOST + text + launch(name, given, matrices)
 
 
 def run(compiled: Compiled, operands: list[np.ndarray], folder: Path) -> list[np.ndarray]:

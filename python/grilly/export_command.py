@@ -33,10 +33,12 @@ def main(given: argparse.Namespace) -> int:
     if given.name is None or given.out is None:
         raise InvalidArgumentError("expected a kernel and --out FILE, or --metal FOLDER")
     options = dict(_option(text) for text in given.option)
+    matrices = given.matrix_cores
     if given.operand:
-        compiled = kernels.compile_op(given.name, [_operand(text) for text in given.operand], given.target, **options)
+        operands = [_operand(text) for text in given.operand]
+        compiled = kernels.compile_op(given.name, operands, given.target, matrix_cores=matrices, **options)
     else:
-        compiled = kernels.get(given.name, **options).compile(given.target, given.rows)
+        compiled = kernels.get(given.name, **options).compile(given.target, given.rows, matrix_cores=matrices)
     print("\n".join(map(str, compiled.write(given.out, given.overwrite))))
     return 0
 

@@ -38,6 +38,7 @@ pub(crate) fn compile_op<'py>(
     operands: Vec<(Name, Vec<usize>)>,
     attributes: &Bound<'_, PyDict>,
     target: Name,
+    matrix_cores: bool,
 ) -> PyResult<Parts<'py>> {
     let op = parsed(&op.0, attributes)?.op().clone();
     let target = Target::named(&target.0)?;
@@ -46,7 +47,7 @@ pub(crate) fn compile_op<'py>(
         Ok((name.0.parse::<DType>().or_else(|_| dtype_of(&name.0))?, axes))
     };
     let operands = operands.into_iter().map(typed).collect::<Result<Vec<_>>>()?;
-    let compiled = lock::without_waiting(py, move || grilly::export::compile_op(&op, &operands, target))?;
+    let compiled = lock::without_waiting(py, move || grilly::export::compile_op(&op, &operands, target, matrix_cores))?;
     Ok(parts(py, compiled))
 }
 
@@ -103,10 +104,10 @@ impl Kernel {
     }
 
     /// Its code in another language, for a number of rows.
-    fn compile<'py>(&self, py: Python<'py>, target: Name, rows: usize) -> PyResult<Parts<'py>> {
+    fn compile<'py>(&self, py: Python<'py>, target: Name, rows: usize, matrix_cores: bool) -> PyResult<Parts<'py>> {
         let target = Target::named(&target.0)?;
         let kernel = self.0.clone();
-        let compiled = lock::without_waiting(py, move || kernel.compile(target, rows))?;
+        let compiled = lock::without_waiting(py, move || kernel.compile(target, rows, matrix_cores))?;
         Ok(parts(py, compiled))
     }
 

@@ -4,11 +4,12 @@ use spirv_cross2::compile::{hlsl, msl};
 use spirv_cross2::spirv::{Decoration, ExecutionModel};
 use spirv_cross2::{Compiler, Module, SpirvCrossError, targets};
 
-/// MSL whose buffers have the numbers of their bindings; the parameters' number is `bindings`.
+/// MSL whose buffers have the numbers of their bindings; the parameters' number is `bindings`. With `matrices` it may have
+/// bfloat16, of a later version.
 ///
 /// # Errors
 /// What SPIRV-Cross does not support.
-pub(super) fn msl(words: &[u32], bindings: u32) -> Result<String, String> {
+pub(super) fn msl(words: &[u32], bindings: u32, matrices: bool) -> Result<String, String> {
     let translate = || -> Result<String, SpirvCrossError> {
         let mut compiler = Compiler::<targets::Msl>::new(Module::from_words(words))?;
         for buffer in 0..=bindings {
@@ -18,7 +19,7 @@ pub(super) fn msl(words: &[u32], bindings: u32) -> Result<String, String> {
             compiler.add_resource_binding(ExecutionModel::GLCompute, binding, &target)?;
         }
         let mut options = msl::CompilerOptions::default();
-        options.version = (2, 1).into();
+        options.version = if matrices { (3, 1) } else { (2, 1) }.into();
         options.force_native_arrays = true;
         // The fast forms may take NaN and infinity for absent.
         Ok(compiler.compile(&options)?.to_string().replace("fast::", "precise::"))

@@ -1,13 +1,17 @@
 //! CUDA C++, from MSL: the same functions over a small header of vectors, with pointers for the buffers.
 
+use super::matrix_text::{packed, unrolled};
+
 /// The vectors and functions that MSL has and C++ does not.
 const HEADER: &str = include_str!("cuda.h");
+/// What a kernel on matrix cores has besides.
+const MATRICES: &str = include_str!("cuda-matrix.h");
 /// Where the shader's own declarations begin, behind helpers that the header replaces.
 const DECLARATIONS: &str = "\nstruct ";
 const MAIN: &str = "\nkernel void main0(";
 
 /// A built-in value of MSL and the expression that gives it.
-const BUILTINS: [(&str, &str); 6] = [
+const BUILTINS: [(&str, &str); 9] = [
     ("threadgroup_position_in_grid", "uint3(blockIdx.x, blockIdx.y, blockIdx.z)"),
     ("threadgroups_per_grid", "uint3(gridDim.x, gridDim.y, gridDim.z)"),
     ("thread_position_in_threadgroup", "uint3(threadIdx.x, threadIdx.y, threadIdx.z)"),
@@ -18,19 +22,24 @@ const BUILTINS: [(&str, &str); 6] = [
          threadIdx.z)",
     ),
     ("threads_per_threadgroup", "uint3(blockDim.x, blockDim.y, blockDim.z)"),
+    ("thread_index_in_simdgroup", "threadIdx.x % 32u"),
+    ("simdgroup_index_in_threadgroup", "threadIdx.x / 32u"),
+    ("threads_per_simdgroup", "32u"),
 ];
 
-/// CUDA C++ with one kernel, `main0`, that takes a pointer per binding, in order, then the parameters by value.
+/// CUDA C++ with one kernel, `main0`, that takes a pointer per binding, in order, then the parameters by value. `blocks`, of a
+/// kernel on matrix cores, are those that a multiprocessor is to have registers for.
 ///
 /// # Errors
 /// A helper or a built-in value that the header does not have.
-pub(super) fn cuda(msl: &str, bindings: u32, invocations: u32) -> Result<String, String> {
+pub(super) fn cuda(msl: &str, bindings: u32, invocations: u32, blocks: Option<u32>) -> Result<String, String> {
     let start = msl.find(DECLARATIONS).ok_or("it declares nothing")?;
     let main = msl.find(MAIN).ok_or("it has no kernel")?;
     let declared = &msl[start..main];
     let (signature, body) = msl[main + MAIN.len()..].split_once(")\n{\n").ok_or("its kernel has no body")?;
     for helper in ["ToThreadGroup(", "FromThreadGroup", "ToDevice(", "FromDevice", "spvSubgroup", "simd_"] {
-        if declared.contains(helper) || body.contains(helper) {
+        let known = blocks.is_some() && (helper == "simd_" || helper == "spvSubgroup");
+        if !known && (declared.contains(helper) || body.contains(helper)) {
             return Err(format!("it uses {helper}"));
         }
     }
@@ -57,12 +66,17 @@ pub(super) fn cuda(msl: &str, bindings: u32, invocations: u32) -> Result<String,
         }
     }
     let pointers: Vec<String> = (0..bindings).map(|index| format!("void* binding_{index}")).collect();
-    let (declared, body) = (in_cpp(declared), in_cpp(body));
+    let (mut declared, mut body) = (in_cpp(declared), in_cpp(body));
+    if blocks.is_some() {
+        (declared, body) = (packed(&unrolled(&declared)), unrolled(&body));
+    }
+    let more = if blocks.is_some() { MATRICES } else { "" };
+    let bounds = blocks.filter(|blocks| *blocks > 1).map_or(String::new(), |blocks| format!(", {blocks}"));
     let pointers = pointers.join(", ");
     Ok(format!(
-        "// Compile with NVRTC or nvcc, without fast math. One block per workgroup.\n{HOST}namespace grilly {{\n{HEADER}\n\
+        "// Compile with NVRTC or nvcc, without fast math. One block per workgroup.\n{HOST}namespace grilly {{\n{HEADER}{more}\n\
          #define threadgroup_barrier(...) __syncthreads()\n{declared}\n\
-         extern \"C\" __global__ void __launch_bounds__({invocations}) main0({pointers}{parameters})\n{{\n{own}{body}\
+         extern \"C\" __global__ void __launch_bounds__({invocations}{bounds}) main0({pointers}{parameters})\n{{\n{own}{body}\
          }}  // namespace grilly\n"
     ))
 }

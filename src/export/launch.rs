@@ -33,6 +33,10 @@ pub(super) fn interface(
     if let Some(limits) = limits {
         interface["limits"] = json!(limits);
     }
+    if matches!(target, Target::Cuda | Target::Ptx) {
+        let matrices = dispatches.iter().any(|dispatch| dispatch.variant.matrix().is_some());
+        interface["compute_capability"] = json!(if matrices { [8, 0] } else { [7, 5] });
+    }
     Ok(interface)
 }
 

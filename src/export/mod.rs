@@ -20,6 +20,12 @@ mod files;
 mod launch;
 mod limits;
 #[cfg(feature = "export")]
+mod matrices;
+#[cfg(feature = "export")]
+mod matrix_calls;
+#[cfg(feature = "export")]
+mod matrix_text;
+#[cfg(feature = "export")]
 mod nvrtc;
 mod plan;
 #[cfg(feature = "export")]
@@ -50,6 +56,7 @@ use crate::backend::vulkan::{Capabilities, Dispatch, lower};
 use crate::dtype::DType;
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
+use crate::graph::shaders::Float32Products;
 use crate::kernels::{Kernel, Operand, describe};
 use crate::model::shaders::shipped;
 use crate::ops::signature::Role;
@@ -73,6 +80,7 @@ pub struct Compiled {
     /// What a launch needs:
     ///
     /// - `target`, and `entry_point` of the first shader, which all others have, too, but in MSL;
+    /// - of CUDA and PTX `compute_capability`, the least, as two numbers; their shared memory is static;
     /// - of WGSL `limits`: what a device must allow beyond WebGPU's defaults, each with `name`, `needed`, `default` and `reason`;
     /// - `buffers`: `name`, `kind` (`"operand"`, `"result"`, `"scratch"` or `"counts"`), `bytes`; of an operand or a result
     ///   its `place`, `dtype` and `shape`; of counts the `words` that it has to hold;
@@ -85,7 +93,8 @@ pub struct Compiled {
 }
 
 impl Kernel {
-    /// Its code in another language, for a number of rows.
+    /// Its code in another language, for a number of rows; with `matrix_cores`, in CUDA, PTX and MSL, in 16 bits on matrix cores
+    /// (compute capability 8.0) where it has a build for them.
     ///
     /// # Errors
     /// `Unsupported` naming the feature that the language lacks, for sizes that no device supports, and for PTX where NVRTC
@@ -94,19 +103,19 @@ impl Kernel {
     /// ```
     /// use grilly::{export::Target, kernels::Kernel};
     /// let kernel = Kernel::get("bias_gelu", serde_json::json!({"hidden_dim": 8})).unwrap();
-    /// let compiled = kernel.compile(Target::Spirv, 3).unwrap();
+    /// let compiled = kernel.compile(Target::Spirv, 3, false).unwrap();
     /// assert_eq!(compiled.code[0].bytes[..4], 0x0723_0203u32.to_ne_bytes());
     /// assert_eq!(compiled.interface["dispatches"][0]["workgroup_size"], serde_json::json!([256, 1, 1]));
     /// ```
-    pub fn compile(&self, target: Target, rows: usize) -> Result<Compiled> {
+    pub fn compile(&self, target: Target, rows: usize, matrix_cores: bool) -> Result<Compiled> {
         if rows == 0 {
             return Err(self.fault("rows is 0, expected at least 1".into()));
         }
-        build(&self.op(), &self.operands(rows), self.options().config, target)
+        build(&self.op(), &self.operands(rows), self.options().config, (target, matrix_cores))
     }
 }
 
-/// The code of any op in another language, for operands of these types and shapes.
+/// The code of any op in another language, for operands of these types and shapes; `matrix_cores` as in [`Kernel::compile`].
 ///
 /// # Errors
 /// `InvalidArgument` and `InvalidType` for operands that do not fit the op, else as [`Kernel::compile`].
@@ -114,10 +123,10 @@ impl Kernel {
 /// ```
 /// use grilly::{dtype::DType, export::{Target, compile_op}, ops::Op};
 /// let op = Op::from_attributes("activation", serde_json::json!({"kind": "silu"})).unwrap();
-/// let compiled = compile_op(&op, &[(DType::F32, vec![3, 5])], Target::Spirv).unwrap();
+/// let compiled = compile_op(&op, &[(DType::F32, vec![3, 5])], Target::Spirv, false).unwrap();
 /// assert_eq!(compiled.interface["buffers"].as_array().unwrap().len(), 3);
 /// ```
-pub fn compile_op(op: &Op, operands: &[Operand], target: Target) -> Result<Compiled> {
+pub fn compile_op(op: &Op, operands: &[Operand], target: Target, matrix_cores: bool) -> Result<Compiled> {
     op.check_number(operands.len())?;
     let shapes: Vec<Shape> = operands.iter().map(|(_, axes)| Shape::fixed(axes)).collect();
     // A launch knows no numbers that a graph fills in.
@@ -129,10 +138,15 @@ pub fn compile_op(op: &Op, operands: &[Operand], target: Target) -> Result<Compi
             given + filled
         )));
     }
-    build(op, operands, None, target)
+    build(op, operands, None, (target, matrix_cores))
 }
 
-fn build(op: &Op, operands: &[Operand], config: Option<FlashAttentionConfig>, target: Target) -> Result<Compiled> {
+fn build(
+    op: &Op,
+    operands: &[Operand],
+    config: Option<FlashAttentionConfig>,
+    (target, matrix_cores): (Target, bool),
+) -> Result<Compiled> {
     for (place, (dtype, axes)) in operands.iter().enumerate() {
         // Arrays have no bfloat16, which kernels take wherever they take float16.
         let as_array = if *dtype == DType::Bf16 { DType::F16 } else { *dtype };
@@ -149,15 +163,33 @@ fn build(op: &Op, operands: &[Operand], config: Option<FlashAttentionConfig>, ta
         }
     }
     let (graph, counts) = op_graph(op, operands)?;
-    // Those of users are not grilly's to export.
-    let shaders = Arc::new(shipped());
+    // Those of users are not grilly's to export. Float32 stays off matrix cores.
+    let mut shaders = shipped();
+    shaders.float32_products = Float32Products::Plain;
+    let shaders = Arc::new(shaders);
     let plan = Plan::with(graph, &Fusion { shaders: &shaders, ..Fusion::default() });
-    let capabilities = Capabilities { shared_memory: target.shared_memory(), ..describe::device(config) };
+    let device = target.device(matrix_cores)?;
+    let capabilities = match config {
+        Some(_) if !matrix_cores => Capabilities { shared_memory: device.shared_memory, ..describe::device(config) },
+        _ => device,
+    };
     let mut dispatches = lower(&plan, &capabilities)?;
     dispatches.retain(|dispatch| !dispatch.grid.map(|extent| extent.groups(counts)).contains(&0));
+    if !matrix_cores && target.has_matrices() {
+        // Blocks in 16 bits ask for them.
+        refuse_matrices(&dispatches, target)?;
+    }
     let (code, names) = shaders_of(&dispatches, target)?;
     let interface = launch::interface(&plan, Some(counts), &dispatches, &names, target)?;
     Ok(Compiled { code, interface })
+}
+
+/// Refuses a kernel on matrix cores.
+fn refuse_matrices(dispatches: &[Dispatch], target: Target) -> Result<()> {
+    let Some(dispatch) = dispatches.iter().find(|dispatch| dispatch.variant.matrix().is_some()) else { return Ok(()) };
+    let needs = dispatch.variant.needs[0].name();
+    let reason = format!("it needs {needs}, which matrix_cores allows");
+    Err(Error::Unsupported { what: format!("{} in {}", dispatch.variant.name, target.name()), reason })
 }
 
 /// The shaders of some dispatches, and which of them each runs.

@@ -1,7 +1,7 @@
 //! PTX from CUDA C++, by NVIDIA's compiler NVRTC, a library that is loaded when it is first needed.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -11,8 +11,10 @@ use crate::{Error, Result};
 
 /// Names of the library, newest first; one that the process has loaded is found by its name, wherever it is.
 const NAMES: [&str; 5] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"];
-/// The oldest that every supported version of the library compiles for: Turing.
-const OPTIONS: [&std::ffi::CStr; 2] = [c"--gpu-architecture=compute_75", c"--std=c++17"];
+/// The oldest that every supported version of the library compiles for, Turing, and the oldest with the matrix instructions.
+const ARCHITECTURES: [&CStr; 2] = [c"--gpu-architecture=compute_75", c"--gpu-architecture=compute_80"];
+/// What a text for the second has.
+const MATRICES: &str = "__CUDA_ARCH__ < 800";
 const ABSENT: &str = "NVRTC is not there: install it (pip install nvidia-cuda-nvrtc-cu12, or NVIDIA's CUDA toolkit), or \
                       take the target \"cuda\", whose code `nvcc -ptx` compiles";
 
@@ -55,7 +57,8 @@ impl Nvrtc {
 
     fn compile(&self, text: &CString) -> Result<Vec<u8>, String> {
         let mut program: NvrtcProgram = ptr::null_mut();
-        let options = OPTIONS.map(std::ffi::CStr::as_ptr);
+        let matrices = text.to_bytes().windows(MATRICES.len()).any(|part| part == MATRICES.as_bytes());
+        let options = [ARCHITECTURES[usize::from(matrices)], c"--std=c++17"].map(CStr::as_ptr);
         // SAFETY: the strings end with zero and outlive the calls; the program is destroyed once, after its last use.
         unsafe {
             let none = ptr::null();
@@ -63,7 +66,7 @@ impl Nvrtc {
             if status != 0 {
                 return Err(format!("NVRTC makes no program: status {status}"));
             }
-            let status = (self.compile)(program, OPTIONS.len() as c_int, options.as_ptr());
+            let status = (self.compile)(program, options.len() as c_int, options.as_ptr());
             let made = fetched(program, if status == 0 { self.ptx } else { self.log });
             (self.destroy)(&mut program);
             if status == 0 { Ok(made) } else { Err(String::from_utf8_lossy(&made).into_owned()) }
@@ -87,7 +90,7 @@ unsafe fn fetched(program: NvrtcProgram, (measure, fetch): (Measure, Fetch)) -> 
     }
 }
 
-/// The PTX of CUDA C++, for GPUs of compute capability 7.5 and later.
+/// The PTX of CUDA C++, for GPUs of compute capability 7.5 and later, on matrix cores 8.0.
 ///
 /// # Errors
 /// `Unsupported` where NVRTC is not installed, with the package to install; `CompilationFailed` with its messages.

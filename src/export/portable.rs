@@ -6,8 +6,12 @@ use rspirv::binary::Assemble;
 use rspirv::dr::{Instruction, Operand};
 use rspirv::spirv::{Decoration, Op, Word};
 
+use super::matrices::Declared;
 use super::rewriter::Rewriter;
 use crate::backend::vulkan::spirv_tools;
+
+/// The scope of a barrier.
+const WORKGROUP: u32 = 2;
 
 /// What is rewritten because a language lacks it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub(super) struct Rules {
     pub simple: bool,
     /// No integer product has two results.
     pub short: bool,
+    /// No matrices of a subgroup.
+    pub no_matrices: bool,
 }
 
 /// Replaces specialization constants by these values, by `constant_id`, sets the workgroup size, and removes what is
@@ -64,7 +70,7 @@ pub(super) fn specialise(words: &[u32], values: &HashMap<u32, u32>, size: [u32; 
 }
 
 /// Rewrites a module for other languages: parameters in a uniform block at binding `parameters`, bindings that state
-/// whether they are only read, names as in GLSL; returns it with its number of barriers.
+/// whether they are only read, names as in GLSL; returns it with its number of barriers and the functions that it only declares.
 ///
 /// # Errors
 /// What the rules do not cover.
@@ -73,7 +79,7 @@ pub(super) fn portable(
     read_only: &HashSet<u32>,
     parameters: u32,
     rules: Rules,
-) -> Result<(Vec<u32>, usize), String> {
+) -> Result<(Vec<u32>, usize, Vec<Declared>), String> {
     let mut rewriter = Rewriter::new(words)?;
     rewriter.simplify_names();
     rewriter.move_parameters(parameters);
@@ -90,8 +96,13 @@ pub(super) fn portable(
     if rules.simple {
         rewriter.simplify()?;
     }
+    let declared = if rules.no_matrices { rewriter.expand_matrices()? } else { Vec::new() };
     let instructions = rewriter.module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.instructions);
-    let barriers = instructions.filter(|i| i.class.opcode == Op::ControlBarrier).count();
+    let of_workgroup = |i: &&Instruction| {
+        let scope = i.operands.first().and_then(Operand::id_ref_any);
+        i.class.opcode == Op::ControlBarrier && scope.and_then(|id| rewriter.number(id)) == Some(WORKGROUP)
+    };
+    let barriers = instructions.filter(of_workgroup).count();
     let words = rewriter.finish();
-    spirv_tools::validate(&words).map(|()| (words, barriers))
+    spirv_tools::validate(&words).map(|()| (words, barriers, declared))
 }

@@ -1,5 +1,6 @@
 //! The languages in which kernels are exported.
 
+use crate::backend::vulkan::{Capabilities, Feature};
 use crate::{Error, Result};
 
 /// A language of kernels.
@@ -49,6 +50,43 @@ impl Target {
         let known = || Target::ALL.map(|target| format!("{:?}", target.name())).join(", ");
         let found = Target::ALL.into_iter().find(|target| target.name() == name);
         found.ok_or_else(|| Error::InvalidArgument(format!("target is {name:?}, expected one of {}", known())))
+    }
+
+    /// Whether kernels are exported for matrix cores.
+    pub(super) fn has_matrices(self) -> bool {
+        matches!(self, Target::Cuda | Target::Ptx | Target::Msl)
+    }
+
+    /// What kernels are compiled for: a device without optional features or, with `matrix_cores`, one that has them.
+    ///
+    /// # Errors
+    /// `Unsupported` for `matrix_cores` in a language that has none.
+    pub(super) fn device(self, matrix_cores: bool) -> Result<Capabilities> {
+        let floor = Capabilities { shared_memory: self.shared_memory(), ..Capabilities::floor() };
+        if !matrix_cores {
+            return Ok(floor);
+        }
+        if !self.has_matrices() {
+            let reason = "kernels are exported for them in \"cuda\", \"ptx\" and \"msl\" alone";
+            return Err(Error::unsupported(format!("matrix cores in {}", self.name()), reason));
+        }
+        let mut features = vec![
+            Feature::SubgroupArithmetic,
+            Feature::SubgroupVote,
+            Feature::SubgroupShuffle,
+            Feature::Float16,
+            Feature::Storage16,
+            Feature::CooperativeMatrixF16,
+            Feature::CooperativeMatrixBf16,
+        ];
+        // What a kernel of CUDA has without asking its driver for more.
+        let shared_memory = if self == Target::Msl { 32 << 10 } else { 48 << 10 };
+        if self != Target::Msl {
+            features.push(Feature::MatrixRowsInQuads);
+        }
+        // Indices have 32 bits.
+        let storage_buffer_range = u32::MAX.into();
+        Ok(Capabilities { subgroup_size: 32, features, shared_memory, storage_buffer_range, ..floor })
     }
 
     /// The name of a shader's entry point: in MSL the shader's own, since one library of Metal has many.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::portable::{self, Rules};
-use super::{Target, cross, cuda, wgsl};
+use super::{Target, cross, cuda, matrix_text, wgsl};
 use crate::backend::vulkan::{Access, Variant, sizes};
 use crate::compiler::glsl::Request;
 use crate::kernels::describe::source;
@@ -17,8 +17,9 @@ const KERNEL: &str = "main0";
 /// # Errors
 /// The feature that stops it.
 pub(super) fn of(variant: &Variant, constants: &[u32], (name, target): (&str, Target)) -> Result<String, String> {
-    if let Some(feature) = variant.needs.iter().map(|feature| feature.name()).next() {
-        return Err(format!("it needs {feature}"));
+    let matrices = target.has_matrices() && variant.matrix().is_some();
+    if let Some(feature) = variant.needs.first().filter(|_| !matrices) {
+        return Err(format!("it needs {}", feature.name()));
     }
     let text = source(variant);
     let request = Request {
@@ -36,20 +37,25 @@ pub(super) fn of(variant: &Variant, constants: &[u32], (name, target): (&str, Ta
     let bindings = variant.bindings.len() as u32;
     let read_only = variant.bindings.iter().filter(|b| b.access == Access::Read).map(|b| b.index).collect();
     let rules = match target {
-        Target::Wgsl => Rules { one_view: true, finite: true, simple: true, short: true },
+        Target::Wgsl => Rules { one_view: true, finite: true, simple: true, short: true, ..Rules::default() },
         Target::Hlsl => Rules { one_view: true, simple: true, short: true, ..Rules::default() },
-        Target::Cuda => Rules { simple: true, ..Rules::default() },
-        Target::Spirv | Target::Msl | Target::Ptx => Rules::default(),
+        Target::Cuda => Rules { simple: true, no_matrices: matrices, ..Rules::default() },
+        Target::Spirv | Target::Msl | Target::Ptx => Rules { no_matrices: matrices, ..Rules::default() },
     };
-    let (words, barriers) = portable::portable(&words, &read_only, bindings, rules)?;
+    let (words, barriers, declared) = portable::portable(&words, &read_only, bindings, rules)?;
     let (text, barrier, shape) = match target {
         Target::Spirv | Target::Ptx => return Err("it is no text of its own".into()),
         Target::Wgsl => (wgsl::wgsl(&words)?, "workgroupBarrier()", "@workgroup_size"),
         Target::Hlsl => (cross::hlsl(&words, bindings)?, "GroupMemoryBarrierWithGroupSync()", "[numthreads"),
-        Target::Msl => (renamed(&cross::msl(&words, bindings)?, &target.entry_point(name))?, METAL_BARRIER, ""),
+        Target::Msl => {
+            let msl = matrix_text::with_bodies(cross::msl(&words, bindings, matrices)?, &declared)?;
+            let msl = renamed(&msl, &target.entry_point(name))?;
+            (if matrices { matrix_text::with_header(&msl) } else { msl }, METAL_BARRIER, "")
+        }
         Target::Cuda => {
-            let msl = cross::msl(&words, bindings)?;
-            (cuda::cuda(&msl, bindings, size.iter().product())?, METAL_BARRIER, "")
+            let msl = matrix_text::with_bodies(cross::msl(&words, bindings, matrices)?, &declared)?;
+            let blocks = matrices.then(|| blocks(variant, constants));
+            (cuda::cuda(&msl, bindings, size.iter().product(), blocks)?, METAL_BARRIER, "")
         }
     };
     let size = format!("{shape}({}, {}, {})", size[0], size[1], size[2]);
@@ -71,6 +77,18 @@ fn renamed(msl: &str, name: &str) -> Result<String, String> {
     }
 }
 
+/// Workgroups of a kernel on matrix cores that a multiprocessor of CUDA is to have registers for: attention with narrow heads
+/// takes 0.79 of the time, with 64 keys 0.81, on an H100.
+fn blocks(variant: &Variant, constants: &[u32]) -> u32 {
+    let of =
+        |name| variant.constants.iter().zip(constants).find(|(constant, _)| constant.name == name).map(|(_, n)| *n);
+    match (of("head_dim"), of("keys"), of("invocations")) {
+        (Some(..=64), Some(..=32), Some(128)) => 5,
+        (Some(..=64), Some(..=64), Some(128)) => 4,
+        _ => 1,
+    }
+}
+
 /// Checks that a translation has all barriers and the workgroup size: naga and others have lost them without an error.
 fn check(text: &str, barrier: &str, barriers: usize, size: &str) -> Result<(), String> {
     let found = text.matches(barrier).count();
@@ -86,7 +104,7 @@ fn check(text: &str, barrier: &str, barriers: usize, size: &str) -> Result<(), S
 /// Checks that PTX has the kernel, its workgroup size and, where CUDA C++ has any, barriers: what is inlined twice has its own
 /// twice.
 pub(super) fn check_ptx(ptx: &str, cuda: &str) -> Result<(), String> {
-    let bounds = cuda.split_once("__launch_bounds__(").and_then(|(_, rest)| rest.split_once(')'));
+    let bounds = cuda.split_once("__launch_bounds__(").and_then(|(_, rest)| rest.split_once([',', ')']));
     let (invocations, _) = bounds.ok_or("it has no workgroup size")?;
     for part in [".entry main0(", &format!(".maxntid {invocations}")] {
         if !ptx.contains(part) {

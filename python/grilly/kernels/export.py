@@ -102,7 +102,7 @@ def prepare(target: str) -> None:
 
 
 def ptx(cuda: str) -> bytes:
-    """The PTX of CUDA C++ by NVRTC, for GPUs of compute capability 7.5 (Turing) and later.
+    """The PTX of CUDA C++ by NVRTC, for GPUs of compute capability 7.5 (Turing) and later, on matrix cores 8.0.
 
     Args:
         cuda: The text, for example an exported kernel that was changed.
@@ -126,7 +126,12 @@ def ptx(cuda: str) -> bytes:
 
 
 def compile_op(
-    op: str, operands: Sequence[tuple[str, Sequence[int]]], target: str = "spirv", **attributes: Any
+    op: str,
+    operands: Sequence[tuple[str, Sequence[int]]],
+    target: str = "spirv",
+    *,
+    matrix_cores: bool = False,
+    **attributes: Any,
 ) -> Compiled:
     """The code of any operation, which models run as well, in another language.
 
@@ -134,6 +139,7 @@ def compile_op(
         op: Its name in `src/ops`.
         operands: Type and shape of each operand.
         target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"`, `"cuda"` or `"ptx"`; default `"spirv"`.
+        matrix_cores: As of `Kernel.compile`; default False.
         attributes: Its attributes.
 
     Returns:
@@ -153,6 +159,7 @@ def compile_op(
     """
     need_type(op, str, "compile_op: op", "str")
     need_type(target, str, "compile_op: target", "str")
+    need_type(matrix_cores, bool, "compile_op: matrix_cores", "bool")
     prepare(target)
     shapes = [(dtype, list(shape)) for dtype, shape in operands]
-    return compiled_from(_core.compile_op(op, shapes, attributes, target))
+    return compiled_from(_core.compile_op(op, shapes, attributes, target, matrix_cores))

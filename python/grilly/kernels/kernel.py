@@ -128,12 +128,15 @@ class Kernel:
         _, flops, moved = self._kernel.describe(rows)
         return Work(flops, moved)
 
-    def compile(self, target: str = "spirv", rows: int = 1) -> Compiled:
+    def compile(self, target: str = "spirv", rows: int = 1, *, matrix_cores: bool = False) -> Compiled:
         """Its code in another language, with the values of its options, and what a launch on a number of rows needs.
 
         Args:
             target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"`, `"cuda"` or `"ptx"`; default `"spirv"`.
-            rows: Tokens, positions of a text, or rows of scores; default 1. Only the interface depends on it.
+            rows: Tokens, positions of a text, or rows of scores; default 1. Only the interface depends on it,
+                and with `matrix_cores` tiles.
+            matrix_cores: Whether products and attention in 16 bits run on matrix cores: in `"cuda"` and `"ptx"` of
+                compute capability 8.0 and later, in `"msl"` as `simdgroup_matrix`; default False.
 
         Returns:
             The code of its shaders and their interface.
@@ -145,7 +148,8 @@ class Kernel:
         """
         need_type(target, str, f"{self.name}: target", "str")
         prepare(target)
-        return compiled_from(self._kernel.compile(target, whole(self.name, "rows", rows)))
+        need_type(matrix_cores, bool, f"{self.name}: matrix_cores", "bool")
+        return compiled_from(self._kernel.compile(target, whole(self.name, "rows", rows), matrix_cores))
 
     def _shader(self) -> dict[str, Any]:
         shaders, _, _ = self._kernel.describe(1)
