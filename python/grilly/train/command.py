@@ -21,7 +21,7 @@ from grilly.train.trainer import Step, Trainer
 __all__ = ["draw", "main", "train"]
 
 # Options that are no settings of a run.
-OWN = ("config", "data", "out", "device", "resume", "tensorboard")
+OWN = ("config", "data", "out", "device", "resume", "tensorboard", "table", "models")
 
 
 @command("train")
@@ -33,6 +33,13 @@ def main(given: argparse.Namespace) -> int:
         >>> command.main(["--data", "no/such/file", "--out", "run"])
         1
     """
+    if given.table:
+        from grilly.train.table import print_table
+
+        print_table(given.device, given.models)
+        return 0
+    if given.data is None or given.out is None:
+        raise InvalidArgumentError("--data and --out are needed: the file to train on, and the folder of the run")
     text = Path(given.data).read_bytes()
     options = {name: value for name, value in vars(given).items() if name not in OWN and value is not None}
     changed = {field.name: options.pop(field.name) for field in fields(TransformerConfig) if field.name in options}
