@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Operand;
 use crate::Result;
 use crate::array::op_graph;
-use crate::backend::vulkan::flash::{self, FlashAttentionConfig};
+use crate::backend::vulkan::flash::FlashAttentionConfig;
 use crate::backend::vulkan::{Capabilities, Variant, generated, lower, sizes};
 use crate::graph::Plan;
 use crate::ops::{Op, Work};
@@ -47,18 +47,12 @@ pub(super) fn describe(op: &Op, operands: &[Operand], config: Option<FlashAttent
     Ok(Description { shaders, work })
 }
 
-/// A device without optional features, or with those that a configuration requires.
+/// A device without optional features, on which any blocks of a configuration fit.
 pub(crate) fn device(config: Option<FlashAttentionConfig>) -> Capabilities {
     let floor = Capabilities::floor();
     match config {
         None => floor,
-        Some(FlashAttentionConfig { half_precision, .. }) => Capabilities {
-            features: flash::features(half_precision),
-            subgroup_size: 32,
-            shared_memory: u32::MAX,
-            invocations: u32::MAX,
-            ..floor
-        },
+        Some(_) => Capabilities { shared_memory: u32::MAX, invocations: u32::MAX, ..floor },
     }
 }
 

@@ -151,27 +151,25 @@ def test_blocks(vulkan, row):
     row = row | {"group": "2", "side": "equal"}
     operands, attributes = operands_of(row)
     device = next(found for found in grilly.info()["devices"] if found["name"] == _core.engine("vulkan").device)
-    cores = row["dtype"] == "float16" and "coopmat_f16_f32_16x16x16" in device["features"]
-    # Matrix cores hide keys only where the engine finds out which lane holds what.
-    tried = [True, False] if cores and row["mask"] in ("causal", "window") else [cores]
-    refused = [refusal(row, on_cores, device["limits"]) for on_cores in tried]
+    refused = refusal(row, device["limits"])
     try:
         attention(_core.engine("vulkan"), operands, attributes, row["dtype"])
     except errors.InvalidArgumentError as error:
-        assert any(type(error) is kind and text in str(error) for kind, text in filter(None, refused)), error
+        assert refused is not None and type(error) is refused[0] and refused[1] in str(error), error
     else:
-        assert None in refused
+        assert refused is None
         check(row, [row["dtype"]])
 
 
-def refusal(row, on_cores, limits):
+def refusal(row, limits):
     """Class and message of what speaks against these blocks."""
-    config = kernels.FlashAttentionConfig(row["queries"], row["keys"], row["dim"], on_cores)
+    half = row["dtype"] == "float16"
+    config = kernels.FlashAttentionConfig(row["queries"], row["keys"], row["dim"], half)
     try:
         kernels.validate_config(config, limits["shared_memory"])
     except errors.InvalidArgumentError as error:
         return type(error), str(error)
-    lanes = row["queries"] * (limits["subgroup_size"] // 16 if on_cores else 4)
+    lanes = row["queries"] * (1 if half else 4)
     return (errors.InvalidArgumentError, f"block_q takes {lanes}") if lanes > limits["invocations"] else None
 
 

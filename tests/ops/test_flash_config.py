@@ -32,16 +32,9 @@ def test_what_is_needed_is_what_the_shader_declares():
     for config in [*ROWS, kernels.default_config, *itertools.starmap(kernels.FlashAttentionConfig, blocks)]:
         needed, reflected = _core.flash_shared_memory(dataclasses.astuple(config))
         assert needed == reflected == kernels.required_shared_memory(config), config
-        if config.half_precision and config.head_dim > 128:
-            continue  # on matrix cores only where it is known which lane holds what
         kernel = kernels.get("flash_attention", hidden_dim=2 * config.head_dim, config=config)
         assert kernel.shared_memory == needed, config
-        constants = {name: value for _, name, _, value in kernel.interface.constants}
-        assert (
-            constants["invocations"]
-            == kernel.interface.local_size[0]
-            == config.block_q * (2 if config.half_precision else 4)
-        )
+        assert kernel.interface.local_size[0] == config.block_q * (1 if config.half_precision else 4)
         assert [dtype for dtype, _ in kernel.operands()][:3] == 3 * ["float16" if config.half_precision else "float32"]
 
 

@@ -81,8 +81,11 @@ class TunedConfigs:
 def required_shared_memory(config: FlashAttentionConfig) -> int:
     """Shared memory of a workgroup in bytes, as the kernel declares it, whether or not a device has that much.
 
-    With q queries, k keys and a head of d columns, in float16 `16 max(2 k, q) (d / 8 + 1) + 16 q (k / 4 + 1) + 4 q`, in
-    float32 `16 (max(9 (q + k), q (k / 4 + 1)) + 8 k + q) + 4 q`.
+    With q queries, k keys and a head of d columns, in float16 `4 k d`, in float32
+    `16 (max(9 (q + k), q (k / 4 + 1)) + 8 k + q) + 4 q`. In float16 this is the layout of the kernel that every device
+    can run and that is exported: shared memory has the keys and the values of a block, registers have queries, scores
+    and results. Matrix cores need `16 max(2 k, q) (d / 8 + 1)` and, where the device's layout of matrices is unknown,
+    `16 q (k / 4 + 1) + 4 q` more; where that is too much, the first kernel runs.
 
     Args:
         config: The blocks.
@@ -93,12 +96,12 @@ def required_shared_memory(config: FlashAttentionConfig) -> int:
     Raises:
         InvalidArgumentError: A block is less than 1.
 
-    Source: the arrays of `shaders/attention/attention-matrix.glsl` and `attention.glsl`.
+    Source: the arrays of `shaders/attention/attention-registers.glsl` and `attention.glsl`.
 
     Example:
         >>> from grilly import kernels
         >>> kernels.required_shared_memory(kernels.TunedConfigs.rdna3)
-        36096
+        16384
     """
     return _core.flash_shared_memory(_blocks(config))[0]
 
@@ -120,10 +123,10 @@ def validate_config(config: FlashAttentionConfig, max_shared_memory: int) -> Non
     Example:
         >>> from grilly import kernels
         >>> try:
-        ...     kernels.validate_config(kernels.TunedConfigs.ampere, 49152)
+        ...     kernels.validate_config(kernels.TunedConfigs.hopper, 49152)
         ... except kernels.SharedMemoryError as error:
         ...     print(error.need, error.limit, error.nearest)
-        104960 49152 FlashAttentionConfig(block_q=128, block_kv=32, head_dim=64, half_precision=True)
+        131072 49152 FlashAttentionConfig(block_q=128, block_kv=64, head_dim=128, half_precision=True)
     """
     blocks, limit = _blocks(config), whole("validate_config", "max_shared_memory", max_shared_memory, least=0)
     with naming_nearest(config):
@@ -161,7 +164,8 @@ def detect_vendor() -> str:
 def select_config(device: Mapping[str, Any] | None = None, head_dim: int = 64) -> FlashAttentionConfig:
     """The tuned row of a device's architecture, or the nearest that the device can run.
 
-    Float16 only on matrix cores; at most the queries that its subgroups have rows for; at most its shared memory.
+    Float16 only on matrix cores; at most the queries that its subgroups have rows for; at most its shared memory. What
+    differs from the row, and why, is in the log `grilly`, at the level INFO.
 
     Args:
         device: One of `grilly.info()["devices"]`; default the one that `"vulkan"` means.

@@ -2,12 +2,12 @@
 //!
 //! ```
 //! use grilly::kernels::flash::{TunedConfigs, required_shared_memory, validate_config};
-//! assert_eq!(required_shared_memory(TunedConfigs::RDNA3), 36_096);
+//! assert_eq!(required_shared_memory(TunedConfigs::RDNA3), 16_384);
 //! let error = validate_config(TunedConfigs::HOPPER, 48 << 10).unwrap_err().to_string();
-//! assert!(error.contains("272896 bytes of shared memory, the limit is 49152"), "{error}");
+//! assert!(error.contains("131072 bytes of shared memory, the limit is 49152"), "{error}");
 //! ```
 
-use super::generated::{attention, attention_matrix};
+use super::generated::{attention, attention_matrix, attention_registers};
 use super::{Capabilities, Feature, Specialization, Variant, shared_bytes};
 use crate::{Error, Result};
 
@@ -99,19 +99,31 @@ pub fn architecture(device: &Capabilities) -> &'static str {
     row.map_or("fallback", |(_, _, name)| name)
 }
 
-/// Bytes of shared memory per workgroup: the kernel's arrays with these constants, whether or not a device has that
-/// much. Float16: keys and values of a block, or the queries in the same memory, and their scores; no memory for scores
-/// on a device known to keep rows in quads of lanes. Float32: 32 columns of the queries and of the keys, or the scores
-/// in the same memory, as many columns of the values, and five numbers per query.
+/// Bytes of shared memory per workgroup: the arrays of the kernel that every device can run, whether or not a device has
+/// that much. Float16: the keys and the values of a block, as they are stored; queries, scores and results are in registers.
+/// Float32: 32 columns of the queries and of the keys, or the scores in the same memory, as many columns of the values, and
+/// five numbers per query. Matrix cores need more, [`matrix_shared_memory`]; where a device has less, the other kernel runs.
 pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
     let [queries, keys, columns] = [config.block_q, config.block_kv, config.head_dim].map(u64::from);
-    if !config.half_precision {
-        let (chunks, scores) = ((queries + keys) * 9, queries * (keys / 4 + 1));
-        return 16 * (chunks.max(scores) + 8 * keys + queries) + 4 * queries;
+    if config.half_precision {
+        return 4 * keys * columns;
     }
-    // Row strides in quads of 16 bytes (eight halves or four floats), plus one quad; one factor per query.
-    let (quads, scores) = (columns / 8, keys / 4);
-    (2 * keys).max(queries) * (quads + 1) * 16 + queries * (scores + 1) * 16 + queries * 4
+    let (chunks, scores) = ((queries + keys) * 9, queries * (keys / 4 + 1));
+    16 * (chunks.max(scores) + 8 * keys + queries) + 4 * queries
+}
+
+/// The same in float16 on the matrix cores of a device: keys and values of a block, or the queries in the same memory; where
+/// it is unknown which lane holds which element of a matrix, the scores, too.
+pub fn matrix_shared_memory(config: FlashAttentionConfig, device: &Capabilities) -> u64 {
+    let FlashAttentionConfig { block_q, block_kv: keys, head_dim, .. } = config;
+    let constants = attention_matrix::Constants {
+        head_dim,
+        keys,
+        subgroups: block_q / LEAST,
+        ..attention_matrix::Constants::default()
+    };
+    let variant = &attention_matrix::KERNEL.variants[usize::from(!device.has(Feature::MatrixRowsInQuads))];
+    u64::from(shared_bytes(variant, &constants.values(variant)))
 }
 
 /// As [`required_shared_memory`], read from the compiled shader at its specialization constants.
@@ -122,18 +134,13 @@ pub fn reflected_shared_memory(config: FlashAttentionConfig) -> u32 {
 
 /// The shader of a configuration and its specialization constants.
 pub(crate) fn shader(config: FlashAttentionConfig) -> (&'static Variant, Vec<u32>) {
+    let FlashAttentionConfig { block_q, block_kv, head_dim, .. } = config;
     if config.half_precision {
-        let constants = attention_matrix::Constants {
-            head_dim: config.head_dim,
-            keys: config.block_kv,
-            subgroups: config.block_q / 16,
-            ..attention_matrix::Constants::default()
-        };
-        // The variant for any device with matrix cores.
-        let variant = &attention_matrix::KERNEL.variants[1];
+        let constants =
+            attention_registers::Constants { head_dim, block_q, block_kv, ..attention_registers::Constants::default() };
+        let variant = &attention_registers::KERNEL.variants[0];
         (variant, constants.values(variant))
     } else {
-        let FlashAttentionConfig { block_q, block_kv, head_dim, .. } = config;
         let invocations = 4 * block_q;
         let constants =
             attention::Constants { head_dim, block_q, block_kv, invocations, ..attention::Constants::default() };
@@ -142,29 +149,31 @@ pub(crate) fn shader(config: FlashAttentionConfig) -> (&'static Variant, Vec<u32
     }
 }
 
-/// The features that a configuration's kernel requires; for float16 those of the variant for any device with matrix
-/// cores.
-pub(crate) fn features(half_precision: bool) -> Vec<Feature> {
-    if half_precision { attention_matrix::KERNEL.variants[1].needs.to_vec() } else { Vec::new() }
-}
-
-/// Smallest block size: one matrix.
+/// Smallest block size: one matrix. Larger blocks than the largest are beyond any device.
 const LEAST: u32 = 16;
+pub(super) const MOST_BLOCK: u32 = 1 << 16;
 
 /// The nearest configuration within the limit: halves `block_kv` down to the minimum, then `block_q`; `None` if none
 /// fits.
 pub fn nearest_config(config: FlashAttentionConfig, max_shared_memory: u64) -> Option<FlashAttentionConfig> {
-    let mut nearest = config;
-    while required_shared_memory(nearest) > max_shared_memory {
-        if nearest.block_kv > LEAST {
-            nearest.block_kv = (nearest.block_kv / 2).next_multiple_of(LEAST);
-        } else if nearest.block_q > LEAST {
-            nearest.block_q = (nearest.block_q / 2).next_multiple_of(LEAST);
+    nearest(config, max_shared_memory, required_shared_memory)
+}
+
+fn nearest(
+    mut config: FlashAttentionConfig,
+    limit: u64,
+    need: impl Fn(FlashAttentionConfig) -> u64,
+) -> Option<FlashAttentionConfig> {
+    while need(config) > limit {
+        if config.block_kv > LEAST {
+            config.block_kv = (config.block_kv / 2).next_multiple_of(LEAST);
+        } else if config.block_q > LEAST {
+            config.block_q = (config.block_q / 2).next_multiple_of(LEAST);
         } else {
             return None;
         }
     }
-    Some(nearest)
+    Some(config)
 }
 
 /// Rejects a configuration that needs more shared memory than available, or for which there is no kernel.
@@ -182,11 +191,11 @@ pub fn validate_config(config: FlashAttentionConfig, max_shared_memory: u64) -> 
         return fault("head_dim", config.head_dim, &format!("a multiple of {step} up to 65536"));
     }
     for (name, size, most) in
-        [("block_q", config.block_q, 1 << 16), ("block_kv", config.block_kv, config.block_q.saturating_mul(16))]
+        [("block_q", config.block_q, MOST_BLOCK), ("block_kv", config.block_kv, config.block_q.saturating_mul(16))]
     {
         let whole = size > 0 && size.is_multiple_of(LEAST);
         match config.half_precision {
-            true if !whole || size > 1 << 16 => return fault(name, size, "a multiple of 16 up to 65536"),
+            true if !whole || size > MOST_BLOCK => return fault(name, size, "a multiple of 16 up to 65536"),
             false if !whole || !size.is_power_of_two() || size > most => {
                 return fault(name, size, &format!("a power of two from 16 to {most}"));
             }
@@ -205,30 +214,72 @@ pub fn validate_config(config: FlashAttentionConfig, max_shared_memory: u64) -> 
     })
 }
 
+/// The configuration for a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// The tuned row of its architecture.
+    pub row: &'static str,
+    /// That row, or the nearest that the device can run.
+    pub config: FlashAttentionConfig,
+    /// In what it differs from the row, and why; empty if it is the row.
+    pub reason: String,
+}
+
+/// The tuned configuration of this name.
+pub fn tuned(name: &str) -> Option<FlashAttentionConfig> {
+    TunedConfigs::ALL.iter().find(|(known, _)| *known == name).map(|row| row.1)
+}
+
 /// The row of the device's architecture for heads of `head_dim` columns, or the nearest that the device can run:
 /// float16 only on matrix cores, at most as many queries as its subgroups can process, and no more shared memory than
 /// available.
 ///
 /// # Errors
 /// `InvalidArgument` for heads of zero columns, `SharedMemory` where even the smallest blocks do not fit.
-pub fn select_config(device: &Capabilities, head_dim: u32) -> Result<FlashAttentionConfig> {
+pub fn select(device: &Capabilities, head_dim: u32) -> Result<Selection> {
     let name = architecture(device);
-    let tuned = TunedConfigs::ALL.iter().find(|(known, _)| *known == name).map_or(TunedConfigs::FALLBACK, |row| row.1);
+    let row = FlashAttentionConfig { head_dim, ..tuned(name).unwrap_or(TunedConfigs::FALLBACK) };
     let subgroups = 128u32.checked_div(device.subgroup_size).unwrap_or(0);
-    let half = tuned.half_precision
+    let half = row.half_precision
         && device.has(Feature::CooperativeMatrixF16)
         && matches!(subgroups, 2 | 4 | 8)
         && head_dim.is_multiple_of(LEAST)
         && head_dim <= 128;
-    let row = if half {
-        FlashAttentionConfig { head_dim, block_q: tuned.block_q.min(LEAST * subgroups), ..tuned }
-    } else {
-        let most = (device.invocations / 4).max(LEAST);
-        FlashAttentionConfig { head_dim, block_q: TunedConfigs::FALLBACK.block_q.min(most), ..TunedConfigs::FALLBACK }
-    };
+    let mut reasons = Vec::new();
+    let mut tried = row;
+    if row.half_precision && !half {
+        tried = FlashAttentionConfig { head_dim, ..TunedConfigs::FALLBACK };
+        reasons.push(format!("its matrix cores, if it has any, do not take heads of {head_dim} columns in float16"));
+    }
+    let most = if half { LEAST * subgroups } else { (device.invocations / 4).max(LEAST) };
+    if tried.block_q > most {
+        tried.block_q = most;
+        reasons.push(format!("its workgroups have rows for {most} queries"));
+    }
     let limit = u64::from(device.shared_memory);
-    let found = nearest_config(row, limit).unwrap_or(row);
-    validate_config(found, limit).map(|()| found)
+    let need = |config| if half { matrix_shared_memory(config, device) } else { required_shared_memory(config) };
+    let config = nearest(tried, limit, need).unwrap_or(tried);
+    validate_config(config, limit)?;
+    if config != tried {
+        reasons.push(format!("{tried} needs {} bytes of shared memory, the limit is {limit}", need(tried)));
+    }
+    let reason = match config == row {
+        true => String::new(),
+        false => format!("{name} is {row}; on {}, {}", device.name, reasons.join("; ")),
+    };
+    Ok(Selection { row: name, config, reason })
+}
+
+/// The configuration of [`select`]; the log, at the level of information, has the reason.
+///
+/// # Errors
+/// As [`select`].
+pub fn select_config(device: &Capabilities, head_dim: u32) -> Result<FlashAttentionConfig> {
+    let Selection { config, reason, .. } = select(device, head_dim)?;
+    if !reason.is_empty() {
+        log::info!(target: "grilly", "flash attention takes {config}: {reason}");
+    }
+    Ok(config)
 }
 
 #[cfg(test)]

@@ -20,14 +20,26 @@ fn what_a_configuration_needs_is_what_its_shader_declares() {
 }
 
 #[test]
+fn matrix_cores_need_the_arrays_of_their_layout() {
+    let mut device = Capabilities { features: vec![Feature::CooperativeMatrixF16], ..Capabilities::floor() };
+    let need = |device: &Capabilities| {
+        [TunedConfigs::AMPERE, TunedConfigs::HOPPER, TunedConfigs::RDNA3].map(|row| matrix_shared_memory(row, device))
+    };
+    assert_eq!(need(&device), [104_960, 272_896, 36_096]);
+    device.features.push(Feature::MatrixRowsInQuads);
+    // Scores stay in registers; a word marks a block with NaN.
+    assert_eq!(need(&device), [36_868, 139_268, 18_436]);
+}
+
+#[test]
 fn the_nearest_has_half_the_keys_and_then_half_the_queries() {
     let of = |limit| nearest_config(TunedConfigs::HOPPER, limit);
-    assert_eq!(of(300 << 10), Some(TunedConfigs::HOPPER));
-    assert_eq!(of(128 << 10), Some(config(128, 64, 128, true)));
-    assert_eq!(of(48 << 10), Some(config(128, 16, 128, true)));
-    assert_eq!(of(32 << 10), Some(config(64, 16, 128, true)));
-    assert_eq!(nearest_config(config(48, 48, 64, true), 16 << 10), Some(config(48, 32, 64, true)));
-    assert_eq!((of(8 << 10), nearest_config(DEFAULT_CONFIG, 4 << 10)), (None, None));
+    assert_eq!(of(128 << 10), Some(TunedConfigs::HOPPER));
+    assert_eq!(of(99 << 10), Some(config(128, 128, 128, true)));
+    assert_eq!(of(48 << 10), Some(config(128, 64, 128, true)));
+    assert_eq!(of(8 << 10), Some(config(128, 16, 128, true)));
+    assert_eq!(nearest_config(config(48, 48, 64, true), 10 << 10), Some(config(48, 32, 64, true)));
+    assert_eq!((of(7 << 10), nearest_config(DEFAULT_CONFIG, 4 << 10)), (None, None));
     assert_eq!(nearest_config(DEFAULT_CONFIG, 20 << 10), Some(config(64, 32, 64, false)));
     assert_eq!(nearest_config(DEFAULT_CONFIG, 12 << 10), Some(config(32, 16, 64, false)));
     for (name, config) in TunedConfigs::ALL {
@@ -37,8 +49,8 @@ fn the_nearest_has_half_the_keys_and_then_half_the_queries() {
             assert_eq!(validate_config(config, limit).is_ok(), nearest == config, "{name} in {limit}");
         }
     }
-    let error = validate_config(TunedConfigs::AMPERE, 48 << 10).unwrap_err();
-    assert!(matches!(&error, Error::SharedMemory { limit: 49_152, nearest: Some(_), .. }), "{error}");
+    let error = validate_config(TunedConfigs::HOPPER, 48 << 10).unwrap_err();
+    assert!(matches!(&error, Error::SharedMemory { limit: 49_152, nearest: Some([128, 64]), .. }), "{error}");
     for wrong in [
         config(0, 64, 64, false),
         config(48, 64, 64, false),
@@ -89,7 +101,13 @@ fn recorded_devices_take_their_row_or_the_nearest_that_fits() {
             assert_eq!((found.head_dim, found.half_precision), (head_dim, matrices && head_dim <= 128), "{name}");
             if found.half_precision {
                 assert!(found.block_q <= 16 * (128 / subgroup_size), "{name}: {found}");
+                assert!(matrix_shared_memory(found, &device) <= shared_memory.into(), "{name}: {found}");
             }
+            let Selection { row, config, reason } = select(&device, head_dim).unwrap();
+            assert_eq!(config, found);
+            let differs = FlashAttentionConfig { head_dim, ..tuned(row).unwrap() } != found;
+            assert_eq!(!reason.is_empty(), differs, "{name}: {reason}");
+            assert!(!differs || reason.contains(name), "{name}: {reason}");
         }
     }
     let unknown = select_config(&Capabilities::floor(), 64).unwrap();

@@ -19,6 +19,8 @@ pub enum How {
     Shuffle,
     /// Lanes that share the sums of a row.
     Lanes,
+    /// A row per invocation, in registers.
+    Registers,
     /// As on every device.
     Plain,
 }

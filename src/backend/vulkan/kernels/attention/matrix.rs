@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::backend::vulkan::flash::MOST_BLOCK;
 use crate::backend::vulkan::generated::Blocks;
 use crate::backend::vulkan::generated::attention_matrix::Constants;
 use crate::backend::vulkan::kernel::{Specialization, Variant};
@@ -33,17 +34,20 @@ pub fn blocks(to: &Lowering<'_>, op: &Attention, variant: &'static Variant) -> F
         let subgroups = invocations.checked_div(capabilities.subgroup_size)?;
         Some(Blocks { keys, subgroups, invocations, ..Blocks::of(op) })
     };
+    let fits = |blocks: &Blocks| {
+        blocks.invocations <= capabilities.invocations
+            && shared_bytes(variant, &Constants::from(*blocks).values(variant)) <= capabilities.shared_memory
+    };
     if let Some([block_q, keys]) = op.blocks {
         let invocations =
             (block_q / variant.matrix().map_or(1, |[rows, ..]| rows)).checked_mul(capabilities.subgroup_size);
-        return invocations.and_then(|invocations| blocks([invocations, keys])).ok_or("the blocks are too large");
+        // What is beyond any device is refused by its sizes, whichever build runs.
+        let invocations = invocations.filter(|_| block_q.max(keys) <= MOST_BLOCK);
+        let found = invocations.and_then(|invocations| blocks([invocations, keys])).filter(fits);
+        return found.ok_or("the blocks are too large for its layout");
     }
-    let fits = |blocks: &Blocks| {
-        matches!(blocks.subgroups, 2 | 4 | 8)
-            && blocks.invocations <= capabilities.invocations
-            && shared_bytes(variant, &Constants::from(*blocks).values(variant)) <= capabilities.shared_memory
-    };
     let wide = in_quads && WIDE_HEAD.contains(&op.head_dim);
     let tried = if wide { &[LARGE, SMALL][..] } else { &[SMALL] };
-    tried.iter().filter_map(|size| blocks(*size)).find(fits).ok_or("no blocks fit the device")
+    let usual = |found: &Blocks| matches!(found.subgroups, 2 | 4 | 8) && fits(found);
+    tried.iter().filter_map(|size| blocks(*size)).find(usual).ok_or("no blocks fit the device")
 }

@@ -1,13 +1,14 @@
 //! Dispatches of `attention`: one. Which build runs, and in which blocks, is chosen here.
 
 mod matrix;
+mod registers;
 mod split;
 
 use super::builds::{Fit, How, Row, choose};
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
 use crate::backend::vulkan::generated::{
-    Blocks, attention, attention_distances, attention_masked, attention_matrix, attention_split,
+    Blocks, attention, attention_distances, attention_masked, attention_matrix, attention_registers, attention_split,
 };
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::Lowering;
@@ -31,11 +32,13 @@ type Push = attention::Push;
 
 type Of = Row<Attention, Push, Blocks>;
 
-static BUILDS: [Of; 7] = [
+static BUILDS: [Of; 9] = [
     Of::of::<attention_matrix::Constants>(&attention::KERNEL, How::Matrix, matrix::blocks),
+    Of::of::<attention_registers::Constants>(&attention::KERNEL, How::Registers, registers::blocks),
     Of::of::<attention_split::Constants>(&attention::KERNEL, How::Split, split::blocks),
     Of::of::<attention::Constants>(&attention::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
     Of::of::<attention_matrix::Constants>(&attention_masked::KERNEL, How::Matrix, matrix::blocks),
+    Of::of::<attention_registers::Constants>(&attention_masked::KERNEL, How::Registers, registers::blocks),
     Of::of::<attention_split::Constants>(&attention_masked::KERNEL, How::Split, split::blocks),
     Of::of::<attention_masked::Constants>(&attention_masked::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
     Of::of::<attention_distances::Constants>(&attention_distances::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
@@ -53,12 +56,20 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     let heads = Extent::Fixed(op.heads as u32);
     let chosen = choose(to, kernel, [op.head_dim; 2], &BUILDS, op)?;
     if chosen.how != How::Plain {
-        if chosen.how == How::Matrix {
-            asked(op, true, to.capabilities)?;
-        }
-        let unit = if chosen.how == How::Matrix { 8 } else { 4 };
+        let (unit, per) = match chosen.how {
+            How::Registers => {
+                asked(op, true, chosen.tile.block_q, to.capabilities)?;
+                (8, chosen.tile.block_q)
+            }
+            how => {
+                if how == How::Matrix {
+                    asked(op, true, chosen.tile.invocations, to.capabilities)?;
+                }
+                let rows = chosen.variant.matrix().map_or(1, |[rows, ..]| rows);
+                (if how == How::Matrix { 8 } else { 4 }, rows * chosen.tile.subgroups)
+            }
+        };
         let build = (chosen.make)(to, push(to, op, unit), chosen.tile)?;
-        let per = chosen.variant.matrix().map_or(1, |[rows, ..]| rows) * chosen.tile.subgroups;
         return to.add(build, "", &[], [Extent::TextTiles { per }, heads, Extent::Continued { axis: 0 }]);
     }
     to.check_narrow(variant.stored, false)?;
@@ -76,7 +87,8 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
         let reason = format!("head_dim {} or a column is no multiple of four", op.head_dim);
         return Err(Error::Unsupported { what: format!("attention in {}", variant.stored.name()), reason });
     }
-    let config = asked(op, false, to.capabilities)?.unwrap_or_else(|| usual(to.capabilities));
+    let invocations = op.blocks.map_or(0, |[block_q, _]| block_q.saturating_mul(4));
+    let config = asked(op, false, invocations, to.capabilities)?.unwrap_or_else(|| usual(to.capabilities));
     // A user's shader without this constant has tiles of 64.
     let told = |name| variant.constants.iter().any(|constant| constant.name == name);
     let FlashAttentionConfig { block_q, block_kv, .. } = if told("block_q") { config } else { DEFAULT_CONFIG };
@@ -143,13 +155,17 @@ fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
     }
 }
 
-/// The blocks that the op requests, if the device supports them; `half_precision` states whether they are for matrix
-/// cores.
-fn asked(op: &Attention, half_precision: bool, capabilities: &Capabilities) -> Result<Option<FlashAttentionConfig>> {
+/// The blocks that the op requests, if the device supports them and so many invocations; `half_precision` states whether
+/// they are for a build in 16 bits.
+fn asked(
+    op: &Attention,
+    half_precision: bool,
+    lanes: u32,
+    capabilities: &Capabilities,
+) -> Result<Option<FlashAttentionConfig>> {
     let Some([block_q, block_kv]) = op.blocks else { return Ok(None) };
     let config = FlashAttentionConfig { block_q, block_kv, head_dim: op.head_dim as u32, half_precision };
     validate_config(config, capabilities.shared_memory.into())?;
-    let lanes = if half_precision { capabilities.subgroup_size / 16 * block_q } else { 4 * block_q };
     if lanes > capabilities.invocations {
         let Capabilities { name, invocations, .. } = capabilities;
         let reason = format!("block_q takes {lanes} invocations, {name} has {invocations} in a workgroup");

@@ -89,11 +89,19 @@ fn attention_takes_the_blocks_it_is_asked_for_or_says_why_not() {
     };
     let blocks = |found: &Dispatch, names: [&str; 3]| names.map(|name| constant(found, name));
     let own = ["block_q", "block_kv", "invocations"];
-    for stored in [DType::F32, DType::F16] {
-        let small = found(stored, [32, 128], &able).unwrap();
-        check(&small);
-        assert_eq!((blocks(&small, own), small.grid[0]), ([32, 128, 128], tokens(32)));
-    }
+    let small = found(DType::F32, [32, 128], &able).unwrap();
+    check(&small);
+    assert_eq!((blocks(&small, own), small.grid[0]), ([32, 128, 128], tokens(32)));
+    // In 16 bits a query per invocation, in any multiple of 16.
+    let own = ["block_q", "block_kv", "head_dim"];
+    let half = found(DType::F16, [48, 128], &able).unwrap();
+    check(&half);
+    assert_eq!(half.variant.name, "attention-registers");
+    assert_eq!((blocks(&half, own), half.grid[0]), ([48, 128, 64], Extent::TextTiles { per: 48 }));
+    assert_eq!(
+        (crate::backend::vulkan::sizes(half.variant, &half.constants), push(&half)[1]),
+        (([48, 1, 1], 32 << 10), 16)
+    );
     let fault = |stored, blocks, able: &Capabilities| found(stored, blocks, able).unwrap_err().to_string();
     let most = fault(DType::F32, [128, 128], &able);
     assert!(
@@ -102,14 +110,27 @@ fn attention_takes_the_blocks_it_is_asked_for_or_says_why_not() {
     );
     let lanes = fault(DType::F32, [256, 16], &Capabilities { shared_memory: 64 << 10, ..able.clone() });
     assert!(lanes.contains("block_q takes 1024 invocations, floor has 512"), "{lanes}");
-    assert!(fault(DType::F16, [48, 48], &able).contains("block_q is 48, expected a power of two"));
+    let lanes = fault(DType::F16, [528, 16], &able);
+    assert!(lanes.contains("block_q takes 528 invocations, floor has 512"), "{lanes}");
+    let most = fault(DType::F16, [48, 256], &able);
+    assert!(
+        most.contains("48 x 256 x 64 in float16: it needs 65536 bytes") && most.contains("48 x 128 fits"),
+        "{most}"
+    );
     // With matrix cores and every optional feature.
     (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
     let names = ["subgroups", "keys", "invocations"];
     let matrix = found(DType::F16, [48, 48], &able).unwrap();
     check(&matrix);
     assert_eq!((blocks(&matrix, names), matrix.grid[0]), ([3, 48, 96], Extent::TextTiles { per: 48 }));
-    assert!(fault(DType::F16, [128, 128], &able).contains("in float16: it needs 104960 bytes"));
+    // Blocks that fit one layout of matrix cores alone, and those that fit none.
+    let quads = found(DType::F16, [128, 128], &able).unwrap();
+    assert_eq!((quads.variant.name, blocks(&quads, names)), ("attention-matrix-rows-in-quads-float16", [8, 128, 256]));
+    let mut unknown = able.clone();
+    unknown.features.retain(|feature| *feature != Feature::MatrixRowsInQuads);
+    assert_eq!(found(DType::F16, [128, 128], &unknown).unwrap().variant.name, "attention-registers");
+    assert_eq!(found(DType::F16, [64, 32], &unknown).unwrap().variant.name, "attention-matrix-float16");
+    assert!(fault(DType::F16, [128, 256], &able).contains("in float16: it needs 65536 bytes"));
     assert!(fault(DType::F16, [24, 32], &able).contains("block_q is 24, expected a multiple of 16"));
 }
 
