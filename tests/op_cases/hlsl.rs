@@ -26,7 +26,7 @@ fn glslang_parses_the_hlsl_of_every_op() {
             continue;
         }
         let operands: Vec<_> = row.operands.iter().map(|operand| (operand.dtype, operand.axes.clone())).collect();
-        let compiled = compile_op(&row.op, &operands, Target::Hlsl).unwrap();
+        let compiled = compile_op(&row.op, &operands, Target::Hlsl, false).unwrap();
         for code in compiled.code {
             let text = String::from_utf8(code.bytes).unwrap();
             parse(&text).unwrap_or_else(|error| panic!("{}, {}: {error}", row.name, code.name));
