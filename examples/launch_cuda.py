@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 TYPES = {"uint": np.uint32, "int": np.int32, "float": np.float32}
+#: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+MOST_DYNAMIC_MEMORY = 8
 
 
 def parameters(block: dict[str, Any]) -> bytes:
@@ -64,14 +66,17 @@ class Driver:
         return function
 
     def launch(self, function: ctypes.c_void_p, row: dict[str, Any], buffers: list[ctypes.c_uint64]) -> None:
-        """Starts one dispatch: a pointer per binding, then the parameters."""
+        """Starts one dispatch: a pointer per binding, then the parameters; dynamic memory has to be allowed."""
         given: list[Any] = [
             ctypes.c_uint64((buffers[one["buffer"]].value or 0) + one["offset"]) for one in row["bindings"]
         ]
         if row["parameters"]["members"]:
             given.append(ctypes.create_string_buffer(parameters(row["parameters"])))
         pointers = (ctypes.c_void_p * len(given))(*(ctypes.addressof(one) for one in given))
-        self.call("cuLaunchKernel", function, *row["grid"], *row["workgroup_size"], 0, None, pointers, None)
+        dynamic = row.get("dynamic_memory", 0)
+        if dynamic:
+            self.call("cuFuncSetAttribute", function, MOST_DYNAMIC_MEMORY, dynamic)
+        self.call("cuLaunchKernel", function, *row["grid"], *row["workgroup_size"], dynamic, None, pointers, None)
 
 
 def run(interface: dict[str, Any], code: dict[str, bytes], operands: list[np.ndarray]) -> list[np.ndarray]:

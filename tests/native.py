@@ -73,7 +73,12 @@ WORDS = "#define thread\n#define device\n#define constant\n#define kernel\n#defi
 MSL_BARRIER = "#define threadgroup_barrier(...) __syncthreads()\n"
 
 
+#: Dynamic shared memory, which a launch gives, and an array of as many bytes as any kernel needs.
+DYNAMIC = ("extern __shared__ uint4 dynamic_memory[];", "static uint4 dynamic_memory[1 << 14];")
+
+
 def of_cuda(text: str, bindings: int) -> str:
+    text = text.replace(*DYNAMIC)
     block = re.search(r"const (\w+) own_parameters", text)
     given = [f"b[{index}]" for index in range(bindings)]
     given += [f"*(grilly::{block[1]}*)parameters"] if block else []

@@ -38,7 +38,8 @@ def main(given: argparse.Namespace) -> int:
         operands = [_operand(text) for text in given.operand]
         compiled = kernels.compile_op(given.name, operands, given.target, matrix_cores=matrices, **options)
     else:
-        compiled = kernels.get(given.name, **options).compile(given.target, given.rows, matrix_cores=matrices)
+        kernel = kernels.get(given.name, **options)
+        compiled = kernel.compile(given.target, given.rows, given.architecture, matrix_cores=matrices)
     print("\n".join(map(str, compiled.write(given.out, given.overwrite))))
     return 0
 

@@ -12,7 +12,7 @@ use crate::lock;
 use crate::text::{Location, Name};
 use grilly::Result;
 use grilly::dtype::DType;
-use grilly::export::{Compiled, Target};
+use grilly::export::{ARCHITECTURES, Architecture, Compiled, Target};
 use grilly::kernels::{ROWS, Shader};
 use grilly::process::files;
 
@@ -49,6 +49,18 @@ pub(crate) fn compile_op<'py>(
     let operands = operands.into_iter().map(typed).collect::<Result<Vec<_>>>()?;
     let compiled = lock::without_waiting(py, move || grilly::export::compile_op(&op, &operands, target, matrix_cores))?;
     Ok(parts(py, compiled))
+}
+
+/// Name, GPUs, tuned row, and bytes of shared memory by target, of every architecture.
+type Rows = Vec<(&'static str, &'static str, Option<&'static str>, Vec<(&'static str, u32)>)>;
+
+/// The GPU architectures that kernels are compiled for.
+#[pyfunction]
+pub(crate) fn kernel_architectures() -> Rows {
+    let bytes = |row: &Architecture| {
+        Target::ALL.into_iter().filter_map(|target| Some((target.name(), row.shared_memory(target)?))).collect()
+    };
+    ARCHITECTURES.iter().map(|row| (row.name, row.gpus, row.row, bytes(row))).collect()
 }
 
 /// The PTX of CUDA C++.
@@ -103,11 +115,20 @@ impl Kernel {
         Ok((shaders, description.work.flops, description.work.bytes))
     }
 
-    /// Its code in another language, for a number of rows.
-    fn compile<'py>(&self, py: Python<'py>, target: Name, rows: usize, matrix_cores: bool) -> PyResult<Parts<'py>> {
+    /// Its code in another language, for a number of rows and a GPU architecture, on matrix cores or without.
+    fn compile<'py>(
+        &self,
+        py: Python<'py>,
+        target: Name,
+        rows: usize,
+        architecture: Option<Name>,
+        matrix_cores: bool,
+    ) -> PyResult<Parts<'py>> {
         let target = Target::named(&target.0)?;
         let kernel = self.0.clone();
-        let compiled = lock::without_waiting(py, move || kernel.compile(target, rows, matrix_cores))?;
+        let compiled = lock::without_waiting(py, move || {
+            kernel.compile_for(target, rows, architecture.as_ref().map(|name| &*name.0), matrix_cores)
+        })?;
         Ok(parts(py, compiled))
     }
 

@@ -43,7 +43,7 @@ mod _core {
         model_rows, module_rows, need_memory, profile, reset_stats, settings, stats, validation_messages,
     };
     #[pymodule_export]
-    use crate::kernels::{Kernel, compile_op, kernel_rows, ptx, write_files};
+    use crate::kernels::{Kernel, compile_op, kernel_architectures, kernel_rows, ptx, write_files};
     #[pymodule_export]
     use crate::lock::{remember_process, shut_down};
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! CUDA C++, from MSL: the same functions over a small header of vectors, with pointers for the buffers.
 
+use super::architectures::STATIC;
 use super::matrix_text::{packed, unrolled};
 
 /// The vectors and functions that MSL has and C++ does not.
@@ -27,12 +28,19 @@ const BUILTINS: [(&str, &str); 9] = [
     ("threads_per_simdgroup", "32u"),
 ];
 
-/// CUDA C++ with one kernel, `main0`, that takes a pointer per binding, in order, then the parameters by value. `blocks`, of a
-/// kernel on matrix cores, are those that a multiprocessor is to have registers for.
+/// CUDA C++ with one kernel, `main0`, that takes a pointer per binding, in order, then the parameters by value; `shared` memory
+/// of more bytes than may be static is dynamic, and the launch gives it. `blocks`, of a kernel on matrix cores, are those that a
+/// multiprocessor is to have registers for.
 ///
 /// # Errors
 /// A helper or a built-in value that the header does not have.
-pub(super) fn cuda(msl: &str, bindings: u32, invocations: u32, blocks: Option<u32>) -> Result<String, String> {
+pub(super) fn cuda(
+    msl: &str,
+    bindings: u32,
+    invocations: u32,
+    blocks: Option<u32>,
+    shared: u32,
+) -> Result<String, String> {
     let start = msl.find(DECLARATIONS).ok_or("it declares nothing")?;
     let main = msl.find(MAIN).ok_or("it has no kernel")?;
     let declared = &msl[start..main];
@@ -72,6 +80,7 @@ pub(super) fn cuda(msl: &str, bindings: u32, invocations: u32, blocks: Option<u3
     }
     let more = if blocks.is_some() { MATRICES } else { "" };
     let bounds = blocks.filter(|blocks| *blocks > 1).map_or(String::new(), |blocks| format!(", {blocks}"));
+    let body = if shared > STATIC { dynamic(&body, shared) } else { body };
     let pointers = pointers.join(", ");
     Ok(format!(
         "// Compile with NVRTC or nvcc, without fast math. One block per workgroup.\n{HOST}namespace grilly {{\n{HEADER}{more}\n\
@@ -81,11 +90,32 @@ pub(super) fn cuda(msl: &str, bindings: u32, invocations: u32, blocks: Option<u3
     ))
 }
 
+/// The start of an array in shared memory, in CUDA.
+const SHARED: &str = "    __shared__ ";
+
+/// A kernel whose arrays in shared memory are members of a struct over one dynamic array of so many bytes.
+fn dynamic(body: &str, bytes: u32) -> String {
+    let (arrays, rest): (Vec<&str>, Vec<&str>) = body.lines().partition(|line| line.starts_with(SHARED));
+    let members = arrays.iter().filter_map(|line| line.strip_prefix(SHARED));
+    let name = |member: &str| {
+        let declared = member.split_once(['[', ';']).map_or(member, |(declared, _)| declared);
+        declared.rsplit(' ').next().unwrap_or(declared).to_owned()
+    };
+    let names = members.clone().map(name).map(|name| format!("    auto& {name} = arrays.{name};\n"));
+    format!(
+        "    struct Arrays\n    {{\n{}    }};\n    static_assert(sizeof(Arrays) <= {bytes}, \"bytes that the launch \
+         gives\");\n    extern __shared__ uint4 dynamic_memory[];\n    Arrays& arrays = *(Arrays*)dynamic_memory;\n{}{}\n",
+        members.map(|member| format!("        {member}\n")).collect::<String>(),
+        names.collect::<String>(),
+        rest.join("\n")
+    )
+}
+
 /// What another compiler than CUDA's includes.
 const HOST: &str = "#ifndef __CUDACC__\n#include <cmath>\n#include <cstring>\n#endif\n";
 
 /// What CUDA writes otherwise; of the kernel's own arrays first, then of arguments, where address spaces mean nothing.
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 10] = [
     ("static inline __attribute__((always_inline))", "FUNCTION"),
     ("precise::", ""),
     ("\n    threadgroup ", "\n    __shared__ "),
@@ -95,6 +125,8 @@ const WORDS: [(&str, &str); 9] = [
     ("device ", ""),
     ("constant ", ""),
     ("threadgroup ", ""),
+    // MSL has lost the hints of GLSL, and an array whose index is a counter is in registers only where the loop is unrolled.
+    ("for (uint unrolled_", "_Pragma(\"unroll\") for (uint unrolled_"),
 ];
 
 /// Functions for the device, arrays in shared memory, numbers of 32 bits, and methods in place of several components.
@@ -120,4 +152,24 @@ fn in_cpp(text: &str) -> String {
         out += &part[name.len()..];
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn large_arrays_are_dynamic() {
+        let body =
+            "    uint a = 0;\n    __shared__ uint4 keys[8192];\n    __shared__ uint tainted;\n    keys[0] = x;\n}\n";
+        let text = super::dynamic(body, 131_088);
+        let arrays = "    struct Arrays\n    {\n        uint4 keys[8192];\n        uint tainted;\n    };\n";
+        assert!(text.starts_with(arrays), "{text}");
+        for part in [
+            "static_assert(sizeof(Arrays) <= 131088,",
+            "    extern __shared__ uint4 dynamic_memory[];\n",
+            "    auto& keys = arrays.keys;\n    auto& tainted = arrays.tainted;\n    uint a = 0;\n    keys[0] = x;\n}\n",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(text.matches("__shared__").count(), 1);
+    }
 }

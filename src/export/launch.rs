@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::architectures::STATIC;
 use super::{Target, limits};
 use crate::backend::vulkan::{
     Access, Binding, Capabilities, Dispatch, Extent, PushMember, Range, Resource, Variant, bound_weights, sizes,
@@ -175,7 +176,7 @@ fn row(dispatch: &Dispatch, name: &str, counts: Option<Counts>, buffers: &Buffer
         let kind = constant.scalar.glsl();
         json!({"id": constant.id, "name": constant.name, "type": kind, "value": value(kind, *bits)})
     });
-    Ok(json!({
+    let mut row = json!({
         "step": dispatch.label,
         "shader": name,
         "entry_point": target.entry_point(name),
@@ -185,7 +186,11 @@ fn row(dispatch: &Dispatch, name: &str, counts: Option<Counts>, buffers: &Buffer
         "bindings": variant.bindings.iter().zip(&dispatch.bindings).map(bound).collect::<Result<Vec<_>>>()?,
         "parameters": parameters(variant, &dispatch.push, target),
         "constants": constants.collect::<Vec<_>>(),
-    }))
+    });
+    if matches!(target, Target::Cuda | Target::Ptx) && workgroup_memory > STATIC {
+        row["dynamic_memory"] = json!(workgroup_memory);
+    }
+    Ok(row)
 }
 
 fn parameters(variant: &Variant, push: &[u8], target: Target) -> Value {

@@ -8,6 +8,7 @@
 //!
 //! The interface beside the code has all that a launch needs: `launch.rs`.
 
+mod architectures;
 #[cfg(feature = "export")]
 mod arithmetic;
 #[cfg(feature = "export")]
@@ -42,6 +43,7 @@ mod views;
 #[cfg(feature = "export")]
 mod wgsl;
 
+pub use architectures::{ARCHITECTURES, Architecture};
 pub use files::shaders;
 #[cfg(feature = "export")]
 pub use nvrtc::ptx;
@@ -49,6 +51,8 @@ pub(crate) use plan::{CompiledPlan, compile_plan};
 pub use target::Target;
 
 use std::sync::Arc;
+
+use architectures::Limit;
 
 use crate::array::op_graph;
 use crate::backend::vulkan::flash::FlashAttentionConfig;
@@ -80,12 +84,15 @@ pub struct Compiled {
     /// What a launch needs:
     ///
     /// - `target`, and `entry_point` of the first shader, which all others have, too, but in MSL;
-    /// - of CUDA and PTX `compute_capability`, the least, as two numbers; their shared memory is static;
+    /// - of CUDA and PTX `compute_capability`, the least, as two numbers;
     /// - of WGSL `limits`: what a device must allow beyond WebGPU's defaults, each with `name`, `needed`, `default` and `reason`;
     /// - `buffers`: `name`, `kind` (`"operand"`, `"result"`, `"scratch"` or `"counts"`), `bytes`; of an operand or a result
     ///   its `place`, `dtype` and `shape`; of counts the `words` that it has to hold;
-    /// - `dispatches`, to run one after the other: `shader`, its `entry_point`, `workgroup_size`, `workgroup_memory` in bytes,
-    ///   `grid` in workgroups, `bindings` (`binding` in set 0, `name`, `access`, `buffer`: its place in `buffers`, `offset` and
+    /// - of flash attention with a configuration `configuration`: its blocks, the `shared_memory` that they need, the `limit`
+    ///   and the `architecture` that it is of, and of blocks that were chosen the `row` and the `reason`;
+    /// - `dispatches`, to run one after the other: `shader`, its `entry_point`, `workgroup_size`, `workgroup_memory` in bytes, of
+    ///   CUDA as `dynamic_memory` where it is more than may be static, and the launch has to allow and give so many; `grid` in
+    ///   workgroups, `bindings` (`binding` in set 0, `name`, `access`, `buffer`: its place in `buffers`, `offset` and
     ///   `bytes`), `parameters` (`kind`: `"push_constants"`, `"uniform"` with its `binding`, or `"argument"`, the last of a
     ///   CUDA kernel after a pointer per binding; `bytes`, and `members`:
     ///   `offset`, `name`, `type`, `value`), `constants` with their values, which other languages than SPIR-V have baked in.
@@ -103,15 +110,51 @@ impl Kernel {
     /// ```
     /// use grilly::{export::Target, kernels::Kernel};
     /// let kernel = Kernel::get("bias_gelu", serde_json::json!({"hidden_dim": 8})).unwrap();
-    /// let compiled = kernel.compile(Target::Spirv, 3, false).unwrap();
+    /// let compiled = kernel.compile(Target::Spirv, 3).unwrap();
     /// assert_eq!(compiled.code[0].bytes[..4], 0x0723_0203u32.to_ne_bytes());
     /// assert_eq!(compiled.interface["dispatches"][0]["workgroup_size"], serde_json::json!([256, 1, 1]));
     /// ```
-    pub fn compile(&self, target: Target, rows: usize, matrix_cores: bool) -> Result<Compiled> {
+    pub fn compile(&self, target: Target, rows: usize) -> Result<Compiled> {
+        self.compile_for(target, rows, None, false)
+    }
+
+    /// As [`Kernel::compile`], for a GPU architecture, one of [`ARCHITECTURES`]: its shared memory is the limit, and flash
+    /// attention in float16 without a configuration has its tuned row, or the nearest that fits. `None` is the architecture of
+    /// a configuration that is a tuned row, else what is usual for the target. With `matrix_cores` products and attention in 16
+    /// bits run on them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an architecture that is unknown or does not have the language, `SharedMemory` for a
+    /// configuration that exceeds the limit, else as [`Kernel::compile`].
+    ///
+    /// ```
+    /// use grilly::{export::Target, kernels::{Kernel, flash::TunedConfigs}};
+    /// let options = serde_json::json!({"hidden_dim": 128, "config": TunedConfigs::HOPPER});
+    /// let kernel = Kernel::get("flash_attention", options).unwrap();
+    /// let error = kernel.compile_for(Target::Cuda, 1, Some("sm_89"), false).unwrap_err().to_string();
+    /// assert!(error.contains("as cuda on sm_89: it needs 131072 bytes of shared memory, the limit is 101376"), "{error}");
+    /// ```
+    pub fn compile_for(
+        &self,
+        target: Target,
+        rows: usize,
+        architecture: Option<&str>,
+        matrix_cores: bool,
+    ) -> Result<Compiled> {
         if rows == 0 {
             return Err(self.fault("rows is 0, expected at least 1".into()));
         }
-        build(&self.op(), &self.operands(rows), self.options().config, (target, matrix_cores))
+        let limit = Limit::of(target, architecture, self.options().config)?;
+        let flash = self.row().name == "flash_attention" && self.options().config.is_none();
+        let chosen = limit.tuned(self.options().head_dim).filter(|_| flash && self.options().use_half);
+        let tuned = chosen.map(|config| self.with_config(config));
+        let kernel = tuned.as_ref().unwrap_or(self);
+        let config = kernel.options().config;
+        let mut compiled = build(&kernel.op(), &kernel.operands(rows), config, (target, matrix_cores), limit)?;
+        if let Some(config) = config {
+            compiled.interface["configuration"] = limit.interface(config, chosen.is_some());
+        }
+        Ok(compiled)
     }
 }
 
@@ -138,7 +181,7 @@ pub fn compile_op(op: &Op, operands: &[Operand], target: Target, matrix_cores: b
             given + filled
         )));
     }
-    build(op, operands, None, (target, matrix_cores))
+    build(op, operands, None, (target, matrix_cores), Limit::usual(target))
 }
 
 fn build(
@@ -146,6 +189,7 @@ fn build(
     operands: &[Operand],
     config: Option<FlashAttentionConfig>,
     (target, matrix_cores): (Target, bool),
+    limit: Limit,
 ) -> Result<Compiled> {
     for (place, (dtype, axes)) in operands.iter().enumerate() {
         // Arrays have no bfloat16, which kernels take wherever they take float16.
@@ -168,28 +212,15 @@ fn build(
     shaders.float32_products = Float32Products::Plain;
     let shaders = Arc::new(shaders);
     let plan = Plan::with(graph, &Fusion { shaders: &shaders, ..Fusion::default() });
-    let device = target.device(matrix_cores)?;
-    let capabilities = match config {
-        Some(_) if !matrix_cores => Capabilities { shared_memory: device.shared_memory, ..describe::device(config) },
-        _ => device,
+    let capabilities = match matrix_cores {
+        true => target.matrix_device(limit.bytes)?,
+        false => Capabilities { shared_memory: limit.bytes, ..describe::device(config) },
     };
-    let mut dispatches = lower(&plan, &capabilities)?;
+    let mut dispatches = lower(&plan, &capabilities).map_err(|error| limit.named(target, error))?;
     dispatches.retain(|dispatch| !dispatch.grid.map(|extent| extent.groups(counts)).contains(&0));
-    if !matrix_cores && target.has_matrices() {
-        // Blocks in 16 bits ask for them.
-        refuse_matrices(&dispatches, target)?;
-    }
     let (code, names) = shaders_of(&dispatches, target)?;
     let interface = launch::interface(&plan, Some(counts), &dispatches, &names, target)?;
     Ok(Compiled { code, interface })
-}
-
-/// Refuses a kernel on matrix cores.
-fn refuse_matrices(dispatches: &[Dispatch], target: Target) -> Result<()> {
-    let Some(dispatch) = dispatches.iter().find(|dispatch| dispatch.variant.matrix().is_some()) else { return Ok(()) };
-    let needs = dispatch.variant.needs[0].name();
-    let reason = format!("it needs {needs}, which matrix_cores allows");
-    Err(Error::Unsupported { what: format!("{} in {}", dispatch.variant.name, target.name()), reason })
 }
 
 /// The shaders of some dispatches, and which of them each runs.

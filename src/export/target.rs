@@ -1,5 +1,6 @@
 //! The languages in which kernels are exported.
 
+use super::architectures::STATIC;
 use crate::backend::vulkan::{Capabilities, Feature};
 use crate::{Error, Result};
 
@@ -57,15 +58,11 @@ impl Target {
         matches!(self, Target::Cuda | Target::Ptx | Target::Msl)
     }
 
-    /// What kernels are compiled for: a device without optional features or, with `matrix_cores`, one that has them.
+    /// A device with matrix cores, and with as much shared memory where it is more than a kernel has without asking for it.
     ///
     /// # Errors
-    /// `Unsupported` for `matrix_cores` in a language that has none.
-    pub(super) fn device(self, matrix_cores: bool) -> Result<Capabilities> {
-        let floor = Capabilities { shared_memory: self.shared_memory(), ..Capabilities::floor() };
-        if !matrix_cores {
-            return Ok(floor);
-        }
+    /// `Unsupported` in a language that has none.
+    pub(super) fn matrix_device(self, shared_memory: u32) -> Result<Capabilities> {
         if !self.has_matrices() {
             let reason = "kernels are exported for them in \"cuda\", \"ptx\" and \"msl\" alone";
             return Err(Error::unsupported(format!("matrix cores in {}", self.name()), reason));
@@ -79,14 +76,18 @@ impl Target {
             Feature::CooperativeMatrixF16,
             Feature::CooperativeMatrixBf16,
         ];
-        // What a kernel of CUDA has without asking its driver for more.
-        let shared_memory = if self == Target::Msl { 32 << 10 } else { 48 << 10 };
+        let usual = if self == Target::Msl { 32 << 10 } else { STATIC };
         if self != Target::Msl {
             features.push(Feature::MatrixRowsInQuads);
         }
-        // Indices have 32 bits.
-        let storage_buffer_range = u32::MAX.into();
-        Ok(Capabilities { subgroup_size: 32, features, shared_memory, storage_buffer_range, ..floor })
+        Ok(Capabilities {
+            subgroup_size: 32,
+            features,
+            shared_memory: shared_memory.max(usual),
+            // Indices have 32 bits.
+            storage_buffer_range: u32::MAX.into(),
+            ..Capabilities::floor()
+        })
     }
 
     /// The name of a shader's entry point: in MSL the shader's own, since one library of Metal has many.

@@ -10,7 +10,7 @@ use crate::ops::Op;
 #[test]
 fn spirv_is_the_module_that_runs() {
     let kernel = Kernel::get("layer_norm_linear", json!({"hidden_dim": 64})).unwrap();
-    let compiled = kernel.compile(Target::Spirv, 3, false).unwrap();
+    let compiled = kernel.compile(Target::Spirv, 3).unwrap();
     let names: Vec<&str> = compiled.code.iter().map(|code| code.name.as_str()).collect();
     assert_eq!(names, ["layer-norm-moments", "layer-norm-linear"]);
     for code in &compiled.code {
@@ -42,7 +42,7 @@ fn what_cannot_be_compiled_is_refused() {
     assert!(of("normalize", &[(DType::F32, vec![0, 5])]).contains("without elements"));
     assert!(of("normalize", &[(DType::U32, vec![3, 5])]).contains("normalize"));
     let kernel = Kernel::get("bias_gelu", json!({})).unwrap();
-    assert!(kernel.compile(Target::Spirv, 0, false).unwrap_err().to_string().contains("rows is 0"));
+    assert!(kernel.compile(Target::Spirv, 0).unwrap_err().to_string().contains("rows is 0"));
     let both = Kernel::get("bias_gelu", json!({"use_half": true, "use_bfloat16": true})).unwrap_err();
     assert!(both.to_string().contains("both given"), "{both}");
 }
@@ -62,7 +62,7 @@ fn every_kernel_has_a_text_in_every_language() {
     for row in ROWS {
         for (target, part) in TEXTS {
             let kernel = Kernel::get(row.name, json!({})).unwrap();
-            let compiled = kernel.compile(target, 5, false).unwrap_or_else(|error| panic!("{}: {error}", row.name));
+            let compiled = kernel.compile(target, 5).unwrap_or_else(|error| panic!("{}: {error}", row.name));
             for code in &compiled.code {
                 let text = String::from_utf8(code.bytes.clone()).unwrap();
                 let dispatches = compiled.interface["dispatches"].as_array().unwrap();
@@ -78,7 +78,7 @@ fn every_kernel_has_a_text_in_every_language() {
 #[test]
 fn constants_are_baked_and_bindings_are_declared_once() {
     let kernel = Kernel::get("bias_gelu", json!({"hidden_dim": 6})).unwrap();
-    let text = |target| String::from_utf8(kernel.compile(target, 5, false).unwrap().code.swap_remove(0).bytes).unwrap();
+    let text = |target| String::from_utf8(kernel.compile(target, 5).unwrap().code.swap_remove(0).bytes).unwrap();
     let wgsl = text(Target::Wgsl);
     assert!(!wgsl.contains("override") && wgsl.contains("@workgroup_size(256, 1, 1)"), "{wgsl}");
     for binding in 0..=4 {

@@ -31,7 +31,7 @@ pub(super) fn of(variant: &Variant, constants: &[u32], (name, target): (&str, Ta
         strict: false,
     };
     let (named, _) = request.compile(|name, _, _| Err(format!("{name} is not in place")))?;
-    let (size, _) = sizes(variant, constants);
+    let (size, shared) = sizes(variant, constants);
     let values: HashMap<u32, u32> = variant.constants.iter().map(|c| c.id).zip(constants.iter().copied()).collect();
     let words = portable::specialise(&named, &values, size)?;
     let bindings = variant.bindings.len() as u32;
@@ -55,7 +55,7 @@ pub(super) fn of(variant: &Variant, constants: &[u32], (name, target): (&str, Ta
         Target::Cuda => {
             let msl = matrix_text::with_bodies(cross::msl(&words, bindings, matrices)?, &declared)?;
             let blocks = matrices.then(|| blocks(variant, constants));
-            (cuda::cuda(&msl, bindings, size.iter().product(), blocks)?, METAL_BARRIER, "")
+            (cuda::cuda(&msl, bindings, size.iter().product(), blocks, shared)?, METAL_BARRIER, "")
         }
     };
     let size = format!("{shape}({}, {}, {})", size[0], size[1], size[2]);

@@ -26,6 +26,8 @@ pub use crate::backend::vulkan::flash;
 pub use describe::{Description, Shader};
 pub use rows::{Options, ROWS, Row};
 
+use flash::FlashAttentionConfig;
+
 use crate::array::{Array, op_graph};
 use crate::dtype::DType;
 use crate::ops::{Op, Shape};
@@ -113,8 +115,13 @@ impl Kernel {
         Ok(if names.is_empty() { vec![op.name()] } else { names })
     }
 
-    /// Its shaders on a device without optional features, or, for a given configuration, on a device that supports it;
-    /// and its work for a number of rows.
+    /// The same with other blocks.
+    pub(crate) fn with_config(&self, config: FlashAttentionConfig) -> Kernel {
+        Kernel { options: Options { config: Some(config), ..self.options.clone() }, row: self.row }
+    }
+
+    /// Its shaders on a device without optional features, with a configuration also without limits; and its work for a number
+    /// of rows.
     ///
     /// # Errors
     /// `Unsupported` for sizes that no device supports.

@@ -108,20 +108,23 @@ def create_softmax_dropout_kernel(**options: Any) -> Kernel:
     return get("softmax_dropout", **options)
 
 
-def generate(kernel: Kernel, target: str = "spirv", rows: int = 1) -> Compiled:
-    """`kernel.compile(target, rows)`: its code in another language.
+def generate(kernel: Kernel, target: str = "spirv", rows: int = 1, architecture: str | None = None) -> Compiled:
+    """`kernel.compile(target, rows, architecture)`: its code in another language.
 
     Args:
         kernel: The kernel.
         target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"`, `"cuda"` or `"ptx"`; default `"spirv"`.
         rows: Tokens, positions of a text, or rows of scores; default 1. Only the interface depends on it.
+        architecture: The GPU architecture whose shared memory is the limit, for example `"sm_80"`; default as of
+            `Kernel.compile`.
 
     Returns:
         The code of its shaders and their interface.
 
     Raises:
         InvalidTypeError: No kernel.
-        InvalidArgumentError: Unknown target, or `rows` is less than 1.
+        InvalidArgumentError: Unknown target or architecture, or `rows` is less than 1.
+        SharedMemoryError: A configuration needs more shared memory than the architecture has.
         UnsupportedError: As `Kernel.compile`.
 
     Example:
@@ -131,4 +134,4 @@ def generate(kernel: Kernel, target: str = "spirv", rows: int = 1) -> Compiled:
     """
     if not isinstance(kernel, Kernel):
         raise InvalidTypeError(f"generate: kernel is of type {type(kernel).__name__}, expected a Kernel")
-    return kernel.compile(target, rows)
+    return kernel.compile(target, rows, architecture)

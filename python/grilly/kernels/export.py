@@ -26,13 +26,15 @@ class Compiled:
         code: The code of each shader by its name, in the order of their first dispatch: SPIR-V, or text in UTF-8.
         interface: What a launch needs, as plain data: `target`; the `entry_point` of the first shader; `buffers` and
             `dispatches`; of WGSL `limits`, what a device must allow beyond WebGPU's defaults (`name`, `needed`,
-            `default`, `reason`). A buffer has `name`, `kind` (`"operand"`, `"result"`, `"scratch"`, or `"counts"` with
-            its `words`) and `bytes`, an operand or a result also `place`, `dtype` and `shape`. The dispatches run one
-            after the other; each has `shader`, its `entry_point` (in MSL the shader's name in snake case, else the same
-            for all), `workgroup_size`, `workgroup_memory` in bytes, `grid` in workgroups, `bindings` (`binding`,
-            `name`, `access`, the index of its `buffer`, `offset`, `bytes`), `parameters` (push constants, a uniform
-            block with its `binding`, or the last argument of a CUDA kernel; `bytes`, and `members` with `offset`,
-            `name`, `type` and `value`) and `constants`, which texts have baked in.
+            `default`, `reason`); of flash attention with a configuration its `configuration`: blocks, `shared_memory`,
+            `limit`, `architecture`, and of chosen blocks `row` and `reason`. A buffer has `name`, `kind` (`"operand"`,
+            `"result"`, `"scratch"`, or `"counts"` with its `words`) and `bytes`, an operand or a result also `place`,
+            `dtype` and `shape`. The dispatches run one after the other; each has `shader`, its `entry_point` (in MSL
+            the shader's name in snake case, else the same for all), `workgroup_size`, `workgroup_memory` in bytes, of
+            CUDA as `dynamic_memory`, too, if it is more than 48 KiB and a launch gives it, `grid` in workgroups,
+            `bindings` (`binding`, `name`, `access`, the index of its `buffer`, `offset`, `bytes`), `parameters` (push
+            constants, a uniform block with its `binding`, or the last argument of a CUDA kernel; `bytes`, and `members`
+            with `offset`, `name`, `type` and `value`) and `constants`, which texts have baked in.
 
     Example:
         >>> from grilly import kernels

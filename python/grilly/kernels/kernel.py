@@ -128,13 +128,18 @@ class Kernel:
         _, flops, moved = self._kernel.describe(rows)
         return Work(flops, moved)
 
-    def compile(self, target: str = "spirv", rows: int = 1, *, matrix_cores: bool = False) -> Compiled:
+    def compile(
+        self, target: str = "spirv", rows: int = 1, architecture: str | None = None, *, matrix_cores: bool = False
+    ) -> Compiled:
         """Its code in another language, with the values of its options, and what a launch on a number of rows needs.
 
         Args:
             target: `"spirv"`, `"wgsl"`, `"msl"`, `"hlsl"`, `"cuda"` or `"ptx"`; default `"spirv"`.
             rows: Tokens, positions of a text, or rows of scores; default 1. Only the interface depends on it,
                 and with `matrix_cores` tiles.
+            architecture: The GPU architecture whose shared memory is the limit, for example `"sm_80"` or `"rdna3"`; for
+                it flash attention in float16 without a `config` has the tuned row, or the nearest that fits. Default
+                the architecture of a `config` that is a tuned row, else what every driver in use has.
             matrix_cores: Whether products and attention in 16 bits run on matrix cores: in `"cuda"` and `"ptx"` of
                 compute capability 8.0 and later, in `"msl"` as `simdgroup_matrix`; default False.
 
@@ -142,14 +147,19 @@ class Kernel:
             The code of its shaders and their interface.
 
         Raises:
-            InvalidArgumentError: Unknown target, or `rows` is less than 1.
+            InvalidArgumentError: Unknown target, an unknown architecture or one without the language, or `rows` is less
+                than 1.
+            SharedMemoryError: `config` needs more shared memory than the architecture has.
             UnsupportedError: The language lacks a feature that the kernel needs, which the message names, or for PTX
                 NVRTC is not installed.
         """
         need_type(target, str, f"{self.name}: target", "str")
+        need_type(architecture, str | None, f"{self.name}: architecture", "str")
         prepare(target)
         need_type(matrix_cores, bool, f"{self.name}: matrix_cores", "bool")
-        return compiled_from(self._kernel.compile(target, whole(self.name, "rows", rows), matrix_cores))
+        rows = whole(self.name, "rows", rows)
+        with naming_nearest(self.options.get("config")):
+            return compiled_from(self._kernel.compile(target, rows, architecture, matrix_cores))
 
     def _shader(self) -> dict[str, Any]:
         shaders, _, _ = self._kernel.describe(1)
