@@ -36,6 +36,12 @@ pub(super) fn with_header(msl: &str) -> String {
     msl.replacen(NAMESPACE, &format!("{NAMESPACE}\n{METAL}"), 1)
 }
 
+/// CUDA C++ of a product whose sums begin at a number that the compiler does not know: where it knows that this is 0, a product of
+/// 8192 x 8192 x 8192 takes 1.24 times as long on an H200.
+pub(super) fn with_unknown_start(cuda: &str) -> String {
+    cuda.replace("matrix_all<FloatSum>(given_0)", "matrix_all<FloatSum>(given_0 + float(blockDim.z - 1u))")
+}
+
 /// Loops of a constant number of steps, over elements that are to be in registers.
 pub(super) fn unrolled(text: &str) -> String {
     let constant = |line: &str| {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! GLSL ── glsl.rs, unoptimised ─▶ SPIR-V ── portable.rs: constants baked, parameters in a uniform block ─▶
-//!     views.rs, arithmetic.rs: what a language lacks ── wgsl.rs (naga) or cross.rs (SPIRV-Cross) ─▶ text
+//!     views.rs, arithmetic.rs, matrices.rs: what a language lacks ── wgsl.rs (naga) or cross.rs (SPIRV-Cross) ─▶ text
 //!                                                                                           └─ cuda.rs ── nvrtc.rs
 //! ```
 //!
@@ -206,7 +206,9 @@ fn build(
             return Err(Error::InvalidArgument(format!("{}: {name} has shape {axes:?}, without elements", op.name())));
         }
     }
-    let (graph, counts) = op_graph(op, operands)?;
+    let narrow = operands.first().is_some_and(|(dtype, _)| dtype.is_narrow());
+    let op = if matrix_cores && narrow { target.in_blocks(op) } else { op.clone() };
+    let (graph, counts) = op_graph(&op, operands)?;
     // Those of users are not grilly's to export. Float32 stays off matrix cores.
     let mut shaders = shipped();
     shaders.float32_products = Float32Products::Plain;

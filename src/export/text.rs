@@ -55,7 +55,9 @@ pub(super) fn of(variant: &Variant, constants: &[u32], (name, target): (&str, Ta
         Target::Cuda => {
             let msl = matrix_text::with_bodies(cross::msl(&words, bindings, matrices)?, &declared)?;
             let blocks = matrices.then(|| blocks(variant, constants));
-            (cuda::cuda(&msl, bindings, size.iter().product(), blocks, shared)?, METAL_BARRIER, "")
+            let cuda = cuda::cuda(&msl, bindings, size.iter().product(), blocks, shared)?;
+            let is_product = variant.constants.iter().any(|constant| constant.name == "tile_m");
+            (if is_product { matrix_text::with_unknown_start(&cuda) } else { cuda }, METAL_BARRIER, "")
         }
     };
     let size = format!("{shape}({}, {}, {})", size[0], size[1], size[2]);

@@ -115,6 +115,17 @@ def test_blocks_in_16_bits_take_matrix_cores_where_asked():
     assert b"__launch_bounds__(128, 5)" in compiled.code[row["shader"]]
 
 
+@pytest.mark.parametrize("width, blocks", [(64, [64, 64]), (128, [128, 64])])
+def test_attention_of_narrow_heads_has_wide_blocks(width, blocks):
+    given = {"heads": 2, "kv_heads": 2, "head_dim": width, "scale": 0.125}
+    tokens = ("float16", (100, 2 * width))
+    operands = [*[tokens] * 3, *[("int32", (3,))] * 2]
+    compiled = kernels.compile_op("attention", operands, "cuda", matrix_cores=True, **given)
+    (row,) = compiled.interface["dispatches"]
+    constants = {one["name"]: one["value"] for one in row["constants"]}
+    assert [16 * constants["subgroups"], constants["keys"]] == blocks
+
+
 def test_what_is_refused():
     kernel = kernels.get("swiglu", hidden_dim=64, use_half=True)
     for target in ("spirv", "wgsl", "hlsl"):
