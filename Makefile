@@ -127,6 +127,10 @@ fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optim
 test-arm: toolchain ## The unit test of the CPU's byte products on ARM, under qemu (unpacks Debian's compiler into target/arm)
 	@scripts/test-arm.sh
 
+.PHONY: miri
+miri: packages-build toolchain ## The unit test of the CPU's byte products on x86-64 in Miri, for undefined behaviour (installs a nightly compiler); ARGS=NAME for others
+	@scripts/miri.sh $(ARGS)
+
 .PHONY: wheel-test
 wheel-test: wheel $(STAMPS)/model ## The wheel in a clean environment that holds only NumPy and tqdm
 	@scripts/wheel-test.sh | tee target/wheel-test.summary

@@ -64,7 +64,6 @@ pub fn unused(registry: &Registry, shader: &str, architecture: &str) -> Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::shaders::instead_of;
     use crate::ops::{Activation, ActivationKind, AttentionOutput, Op, Pattern, RmsNorm};
 
     #[test]
@@ -187,7 +186,7 @@ mod tests {
         #[cfg(feature = "vulkan")]
         for name in names {
             let kernel = crate::backend::vulkan::builtin(&name);
-            assert_ne!(kernel.is_some(), instead_of(&name).is_some(), "{name}");
+            assert_ne!(kernel.is_some(), crate::graph::shaders::instead_of(&name).is_some(), "{name}");
         }
         #[cfg(feature = "vulkan")]
         for family in FAMILIES {

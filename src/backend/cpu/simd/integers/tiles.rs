@@ -28,9 +28,10 @@ pub struct ByteTiles(TileUnit);
 
 impl ByteTiles {
     pub fn try_new() -> Option<ByteTiles> {
+        let unit = TileUnit::try_new()?;
         // Leaf 7: AMX-INT8.
         let has = std::arch::x86_64::__cpuid_count(7, 0).edx & (1 << 25) != 0;
-        TileUnit::try_new().filter(|_| has).map(ByteTiles)
+        has.then_some(ByteTiles(unit))
     }
 
     /// Sums as of [`super::multiply_integers`].
