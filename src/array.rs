@@ -25,6 +25,8 @@ pub use calls::Hashed;
 pub use dispatch::{Content, Dispatch};
 pub use program::Program;
 
+#[cfg(feature = "vulkan")]
+use crate::backend::vulkan;
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};
 use crate::dtype::DType;
 use crate::graph::Plan;
@@ -124,8 +126,14 @@ impl Engine {
 
     /// Limits and features of its Vulkan device; `None` of the CPU.
     #[cfg(feature = "vulkan")]
-    pub fn capabilities(&self) -> Option<&crate::backend::vulkan::Capabilities> {
-        self.backend.capabilities()
+    pub fn capabilities(&self) -> Option<&vulkan::Capabilities> {
+        self.opened_device().map(|device| device.capabilities())
+    }
+
+    /// Its Vulkan device, for pipelines and command buffers of one's own; `None` of the CPU.
+    #[cfg(feature = "vulkan")]
+    pub fn opened_device(&self) -> Option<&Arc<vulkan::OpenDevice>> {
+        self.backend.device()
     }
 
     /// The reason why this device was chosen.

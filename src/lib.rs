@@ -20,10 +20,9 @@
 //!
 //! | part | here |
 //! |---|---|
-//! | compute pipeline, shader module | [`compiler::ShaderCompiler`] compiles GLSL at run time, caches it and checks its interface; a [`compiler::ComputeFunction`] is one entry point |
-//! | descriptor bindings | [`array::Dispatch`]: buffers, push constants and specialization constants by their names in the shader |
-//! | command buffers and their pool | [`array::Engine`] records what it is given, submits it and waits where something is read |
-//! | buffer | [`array::Array`], on the device of its engine |
+//! | what runs dispatches | [`backend::vulkan`]: `ShaderModule`, `ComputePipeline`, `Buffer`, `DescriptorBindingBuilder` and `CommandBufferPool`, by which all else here runs, too (docs/guides/engine.md) |
+//! | shaders of one's own | [`compiler::ShaderCompiler`] compiles GLSL at run time, caches it and checks its interface; a [`compiler::ComputeFunction`] is one entry point; [`array::Dispatch`] has buffers and numbers by their names in it |
+//! | arrays | [`array::Array`] on the device of an [`array::Engine`], which records what it is given, submits it and waits where something is read |
 //! | kernels | [`kernels`] describes them by name; [`array::Engine::call`] runs any op of [`ops`] on arrays |
 //! | their code in other languages | [`export`] |
 //! | pipelines by name, command encoders | the crate `grilly-bitnet`, over the kernels of `grilly.quant` |

@@ -32,7 +32,7 @@ impl Call {
         }
         match &self.pipeline.runs {
             Runs::Own(row) => self.own(engine, row),
-            Runs::Users(function) => self.users(engine, function),
+            Runs::Users(function, _) => self.users(engine, function),
         }
     }
 

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::call::Call;
 use super::shaders::ComputePipeline;
 use grilly::array::{Array, Engine};
-use grilly::backend::vulkan::Feature;
 use grilly::compiler::ComputeFunction;
 use grilly::dtype::DType;
 use grilly::{Error, Result};
@@ -55,20 +54,16 @@ impl Device {
     /// # Errors
     /// `PipelineCreationFailed` naming the feature that the device lacks, or that the device is the CPU.
     pub fn new_compute_pipeline_state_with_function(&self, function: &ComputeFunction) -> Result<ComputePipeline> {
-        let capabilities = self.0.capabilities();
-        let lacks = |feature: &&Feature| !capabilities.is_some_and(|found| found.has(**feature));
-        let (device, missing) = (self.0.device(), function.variant.needs.iter().find(lacks));
-        match (capabilities, missing) {
-            (Some(capabilities), None) => Ok(ComputePipeline::of_users(function.clone(), capabilities)),
-            (found, missing) => Err(Error::PipelineCreationFailed {
-                shader: function.function.clone(),
-                reason: match missing.filter(|_| found.is_some()) {
-                    Some(feature) => format!("it needs {}, which {device} lacks", feature.name()),
-                    None => format!("{device} runs no shaders"),
-                },
-                remedy: "choose another device".into(),
-            }),
-        }
+        let failed = |reason: String| Error::PipelineCreationFailed {
+            shader: function.function.clone(),
+            reason,
+            remedy: "choose another device".into(),
+        };
+        let device = self.0.opened_device().ok_or_else(|| failed(format!("{} runs no shaders", self.0.device())))?;
+        ComputePipeline::of_users(function.clone(), device).map_err(|error| match error {
+            Error::PipelineCreationFailed { reason, .. } => failed(reason),
+            other => other,
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::command::{CommandBuffer, CommandQueue, ComputeEncoder, Device};
 use super::functions::{BitNetShaderFunction, Row};
-use grilly::backend::vulkan::{Capabilities, Variant, builtin};
+use grilly::backend::vulkan::{self, Capabilities, OpenDevice, ShaderModule, builtin};
 use grilly::compiler::{ComputeFunction, ShaderCompiler, ShaderCompilerConfig};
 use grilly::dtype::DType;
 use grilly::{Error, Result};
@@ -22,21 +22,22 @@ pub struct ComputePipeline {
 pub(super) enum Runs {
     /// A function of the table.
     Own(&'static Row),
-    /// A function of a user's shader.
-    Users(Box<ComputeFunction>),
+    /// A function of a user's shader, compiled for the device.
+    Users(Box<ComputeFunction>, Arc<vulkan::ComputePipeline>),
 }
 
 impl ComputePipeline {
-    pub(super) fn of_users(function: ComputeFunction, capabilities: &Capabilities) -> Self {
-        let (threadgroup, width) = (function.variant.local_size, capabilities.subgroup_size);
-        ComputePipeline { runs: Runs::Users(Box::new(function)), threadgroup, width }
+    pub(super) fn of_users(function: ComputeFunction, device: &OpenDevice) -> Result<Self> {
+        let pipeline = device.pipeline(function.variant, &function.constants(&[])?)?;
+        let (threadgroup, width) = (pipeline.variant.local_size, device.capabilities().subgroup_size);
+        Ok(ComputePipeline { runs: Runs::Users(Box::new(function), pipeline), threadgroup, width })
     }
 
     /// The function's name.
     pub fn name(&self) -> &'static str {
         match &self.runs {
             Runs::Own(row) => row.name,
-            Runs::Users(function) => function.variant.name,
+            Runs::Users(_, pipeline) => pipeline.variant.name,
         }
     }
 
@@ -209,7 +210,7 @@ fn default_config() -> ShaderCompilerConfig {
     ShaderCompilerConfig { shader_directory: "shaders".into(), ..ShaderCompilerConfig::default() }
 }
 
-fn own_shader(name: &str, capabilities: &Capabilities) -> Result<&'static Variant, String> {
+fn own_shader(name: &str, capabilities: &Capabilities) -> Result<&'static ShaderModule, String> {
     let kernel = builtin(name).ok_or_else(|| format!("there is no shader {name:?}"))?;
     kernel.own(DType::F32, capabilities).map_err(|error| error.to_string())
 }

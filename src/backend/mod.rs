@@ -243,9 +243,9 @@ pub trait ArrayEngine: Send + Sync {
         let _ = buffers;
         Err(Error::unsupported(call.variant.name, "a shader runs only on Vulkan devices"))
     }
-    /// Limits and features of a Vulkan device.
+    /// The Vulkan device, if it is one.
     #[cfg(feature = "vulkan")]
-    fn capabilities(&self) -> Option<&vulkan::Capabilities> {
+    fn device(&self) -> Option<&Arc<vulkan::OpenDevice>> {
         None
     }
     /// Returns the first bytes of each memory, so many, after one wait for the work that computes them.

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, Weak};
 
-use super::capabilities::Capabilities;
+use super::bindings::DescriptorBindingBuilder;
 use super::device::Opened;
 use super::free_list::Held;
 use super::kernel::Access;
 use super::lock;
-use super::prepared::{Ready, bindable};
+use super::prepared::Ready;
 use super::raw::{Buffer, Grid, Kind, Launch, Slice};
 use super::record::BoundDispatch;
 use super::registry;
@@ -142,25 +142,25 @@ impl ArrayEngine for VulkanArrays {
         }
         let mut pipelines = self.opened.pipelines.get(device, [(*variant, &**constants)])?;
         let work = &mut *lock(&self.work);
-        let mut slices = Vec::with_capacity(buffers.len());
+        let mut slices = DescriptorBindingBuilder::new(variant);
         for ((memory, binding), bytes) in buffers.iter_mut().zip(variant.bindings).zip(bytes) {
             let memory = match binding.access {
                 Access::Read => self.input(work, memory)?,
                 Access::Write | Access::ReadWrite => self.own(work, memory)?,
             };
             // A shader's `.length()` counts the elements of this range, which no device has empty.
-            slices.push(Slice { bytes: (*bytes).max(1), ..bindable(variant.name, memory)? });
+            slices.push(Slice { bytes: (*bytes).max(1), ..memory })?;
         }
         if let (Some(pipeline), false) = (pipelines.pop(), groups.contains(&0)) {
             let push = bytemuck::cast_slice(push).to_vec();
             let launch = Arc::new(Launch { pipeline, push, label: variant.name.into() });
-            work.run_one(BoundDispatch { launch, grid: Grid::Direct(*groups), buffers: slices, flops: 0 })?;
+            work.run_one(BoundDispatch { launch, grid: Grid::Direct(*groups), buffers: slices.build()?, flops: 0 })?;
         }
         Ok(())
     }
 
-    fn capabilities(&self) -> Option<&Capabilities> {
-        Some(&self.opened.device.capabilities)
+    fn device(&self) -> Option<&Arc<Opened>> {
+        Some(&self.opened)
     }
 
     fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>> {
@@ -191,7 +191,7 @@ impl ArrayEngine for VulkanArrays {
                 work.commands.cut(length);
                 return Err(error);
             }
-            (results, work.last)
+            (results, work.pool.last())
         };
         // What was recorded is submitted, and its recording keeps what it uses.
         device.wait_or_stop(ticket)?;
@@ -217,7 +217,7 @@ impl ArrayEngine for VulkanArrays {
         let last = {
             let work = &mut *lock(&self.work);
             work.submit()?;
-            work.last
+            work.pool.last()
         };
         self.opened.device.wait_or_stop(last)?;
         lock(&self.work).finish()

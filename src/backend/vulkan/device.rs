@@ -4,21 +4,53 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
+use super::budget::Budget;
 use super::devices::Inventory;
 use super::lock;
 use super::pipeline::Pipelines;
-use super::raw::{self, Device, Instance, Physical, close_all};
-use super::{Capabilities, probe};
+use super::raw::{self, Buffer, ComputePipeline, Device, Instance, Kind, Physical, close_all};
+use super::{Capabilities, Variant, probe};
 use crate::backend::ArrayEngine;
 use crate::settings::Settings;
 use crate::{Error, Result};
 
-/// A device in use and its pipelines, shared by all models.
-pub(super) struct Opened {
+/// A device in use and its pipelines, shared by all models and engines of the process.
+pub struct Opened {
     pub(super) device: Arc<Device>,
     pub(super) pipelines: Pipelines,
     /// The engine that all calls without one of their own share, while one of them holds it.
     pub(super) arrays: Mutex<Option<Weak<dyn ArrayEngine>>>,
+}
+
+impl Opened {
+    /// The usable device at `position` in the list of [`devices`], or the best one; it is opened once.
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` stating what was found and what it lacks; `IndexOutOfRange`; `Unusable` after a fork.
+    pub fn open(position: Option<usize>, settings: &Settings) -> Result<Arc<Self>> {
+        Ok(open_device(position, settings)?.0)
+    }
+
+    /// Limits and features.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.device.capabilities
+    }
+
+    /// The pipeline of a shader with the bits of its specialization constants, in the shader's order; it is compiled once.
+    ///
+    /// # Errors
+    /// `PipelineCreationFailed` naming the limit or the feature, or a driver error.
+    pub fn pipeline(&self, module: &'static Variant, constants: &[u32]) -> Result<Arc<ComputePipeline>> {
+        Ok(self.pipelines.get(&self.device, [(module, constants)])?.swap_remove(0))
+    }
+
+    /// A buffer of at least one byte.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, or a driver error.
+    pub fn buffer(&self, kind: Kind, bytes: u64) -> Result<Arc<Buffer>> {
+        Buffer::new(&self.device, kind, bytes.next_multiple_of(4), &Budget::new(u64::MAX))
+    }
 }
 
 #[derive(Default)]

@@ -13,9 +13,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 mod arrays;
+mod bindings;
 mod budget;
 pub(crate) mod cache_file;
 mod capabilities;
+mod command_pool;
 mod device;
 mod devices;
 mod dispatched;
@@ -45,12 +47,16 @@ mod upload;
 mod work;
 mod work_memory;
 
+pub use bindings::DescriptorBindingBuilder;
 pub use capabilities::{Capabilities, DeviceType, Feature};
+pub use command_pool::CommandBufferPool;
+pub use device::Opened as OpenDevice;
 pub(crate) use device::expect_prints;
 pub use device::{abandon, check_process, devices, in_use, shut_down, validated};
 pub use devices::{Inventory, Listed};
 pub use dispatched::{Built, built, dispatched};
 pub use interface::{Element, Interface};
+pub use kernel::Variant as ShaderModule;
 pub use kernel::{
     Access, Binding, Constant, Dispatch, Extent, Kernel, PushMember, Range, Resource, Scalar, Specialization, Variant,
 };
@@ -60,7 +66,8 @@ pub use module::Module;
 pub(crate) use prepared::bound_weights;
 pub use profile::{Entry, Times, profile, times};
 pub(crate) use raw::spirv_tools;
-pub use raw::validation_messages;
+pub use raw::{Buffer, ComputePipeline, Kind as BufferKind, Recording, Slice as BufferSlice, validation_messages};
+pub use record::Commands;
 pub use registry::{builtin, select};
 pub use work::guard_bands;
 
@@ -153,3 +160,8 @@ pub(crate) fn shared_bytes(variant: &Variant, values: &[u32]) -> u32 {
 pub mod generated {
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
+
+/// A doctest that compiles and runs the Rust code of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/engine.md")]
+mod guide {}

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::lock;
-use super::raw::{Device, Pipeline};
+use super::raw::{ComputePipeline, Device};
 use super::{Variant, cache_file, side_by_side};
 use crate::Result;
 
@@ -19,7 +19,7 @@ type Key = (usize, Vec<u32>);
 /// The pipelines of one device.
 pub(super) struct Pipelines {
     file: Option<PathBuf>,
-    made: Mutex<HashMap<Key, Arc<Pipeline>>>,
+    made: Mutex<HashMap<Key, Arc<ComputePipeline>>>,
     saved: Mutex<u64>,
     /// Whether a pipeline was created since the last [`Pipelines::save`].
     unsaved: AtomicBool,
@@ -42,7 +42,7 @@ impl Pipelines {
         &self,
         device: &Arc<Device>,
         wanted: impl IntoIterator<Item = (&'static Variant, &'a [u32])>,
-    ) -> Result<Vec<Arc<Pipeline>>> {
+    ) -> Result<Vec<Arc<ComputePipeline>>> {
         device.check("a compilation")?;
         // Locked while compiling: a second thread needs the same pipelines.
         let mut made = lock(&self.made);
@@ -56,7 +56,7 @@ impl Pipelines {
         let all =
             side_by_side::for_each(missing.iter().zip(&mut compiled), missing.len(), |((key, variant), place)| {
                 let start = Instant::now();
-                *place = Some((Pipeline::new(device, variant, &key.1), start.elapsed()));
+                *place = Some((ComputePipeline::new(device, variant, &key.1), start.elapsed()));
             });
         for ((key, variant), place) in missing.iter().zip(compiled) {
             let Some((pipeline, time)) = place else { continue };

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::bindings::DescriptorBindingBuilder;
 use super::budget::Budget;
 use super::device::Opened;
 use super::kernel::{Dispatch, Extent, Range, Resource, groups_of};
 use super::kernels::lower_for;
 use super::memory::Arena;
-use super::raw::{Device, Grid, Launch, Pipeline, Recording, Slice, Timing};
+use super::raw::{ComputePipeline, Device, Grid, Launch, Recording, Slice, Timing};
 use super::record::{BoundDispatch, Commands};
 use super::upload::upload;
 use crate::backend::Narrow;
@@ -60,7 +61,7 @@ impl Prepared {
         let device = &opened.device;
         let outputs = plan.output_buffers()?;
         let pipelines = opened.pipelines.get(device, dispatches.iter().map(|d| (d.variant, &*d.constants)))?;
-        let launch = |(d, pipeline): (&Dispatch, Arc<Pipeline>)| {
+        let launch = |(d, pipeline): (&Dispatch, Arc<ComputePipeline>)| {
             Arc::new(Launch { pipeline, push: d.push.clone(), label: d.label.clone() })
         };
         let launches = dispatches.iter().zip(pipelines).map(launch).collect();
@@ -80,20 +81,21 @@ impl Prepared {
     /// the same.
     ///
     /// # Errors
-    /// As [`Prepared::bind`].
+    /// As [`DescriptorBindingBuilder::push`], and `Unsupported` for memory that does not exist.
     pub(super) fn steps(&self, bound: &Bound, flops: u64) -> impl Iterator<Item = Result<BoundDispatch>> {
         let flops = flops.div_ceil(self.dispatches.len().max(1) as u64);
         self.dispatches.iter().zip(&self.launches).map(move |(dispatch, launch)| {
-            let buffers = dispatch.bindings.iter().map(|range| self.bind(&dispatch.label, range, bound));
+            let mut buffers = DescriptorBindingBuilder::labelled(&dispatch.label, dispatch.variant);
+            dispatch.bindings.iter().try_for_each(|range| buffers.push(self.part(&dispatch.label, range, bound)?))?;
             let grid = self.grid(dispatch, bound)?;
-            Ok(BoundDispatch { launch: launch.clone(), grid, buffers: buffers.collect::<Result<_>>()?, flops })
+            Ok(BoundDispatch { launch: launch.clone(), grid, buffers: buffers.build()?, flops })
         })
     }
 
     /// Records a run, in parts of at most `most` floating-point operations each.
     ///
     /// # Errors
-    /// As [`Prepared::bind`], or a driver error.
+    /// As [`Prepared::steps`], or a driver error.
     pub(super) fn record(
         &self,
         device: &Arc<Device>,
@@ -135,8 +137,8 @@ impl Prepared {
     /// The memory bound to a dispatch's range in a run.
     ///
     /// # Errors
-    /// `Unsupported` for a range that does not exist or exceeds what the device can bind.
-    fn bind(&self, label: &str, range: &Range, bound: &Bound) -> Result<Slice> {
+    /// `Unsupported` for a range that does not exist.
+    fn part(&self, label: &str, range: &Range, bound: &Bound) -> Result<Slice> {
         let missing = || {
             let reason = format!("it binds {:?} from byte {}, which does not exist", range.resource, range.offset);
             Error::unsupported(label, reason)
@@ -154,7 +156,7 @@ impl Prepared {
         if bytes > rest {
             return Err(missing());
         }
-        bindable(label, Slice { offset: region.offset + range.offset, bytes, ..region })
+        Ok(Slice { offset: region.offset + range.offset, bytes, ..region })
     }
 }
 
@@ -218,20 +220,6 @@ impl Ready {
     pub(super) fn bound(&self, inputs: Vec<Slice>, states: Vec<Slice>, buffers: Vec<Slice>) -> Bound {
         Bound { counts: self.counts.clone(), groups: None, inputs, states, buffers }
     }
-}
-
-/// Returns the slice if the device can bind its size.
-///
-/// # Errors
-/// `Unsupported` naming the limit.
-pub(super) fn bindable(label: &str, slice: Slice) -> Result<Slice> {
-    let limits = slice.buffer.limits();
-    if slice.bytes <= limits.storage_buffer_range {
-        return Ok(slice);
-    }
-    let (bytes, most, name) = (slice.bytes, limits.storage_buffer_range, &limits.name);
-    let reason = format!("an array of {bytes} bytes is larger than the storage-buffer range of {most} bytes of {name}");
-    Err(Error::unsupported(label, reason))
 }
 
 /// The constants the dispatches read, in the order of their first use.

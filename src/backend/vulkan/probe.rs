@@ -8,7 +8,7 @@ use super::Feature;
 use super::budget::Budget;
 use super::generated::{half_packing, matrix_layout};
 use super::kernel::Variant;
-use super::raw::{Buffer, Device, Grid, Kind, Launch, Pipeline, Recording, Slice, Timing};
+use super::raw::{Buffer, ComputePipeline, Device, Grid, Kind, Launch, Recording, Slice, Timing};
 use super::record::{BoundDispatch, Commands};
 use crate::dtype::DType;
 use crate::{Error, Result};
@@ -88,7 +88,7 @@ fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: 
     buffers.push(Slice::start(&y, bytes));
     let found = Buffer::new(device, Kind::Results, bytes, &budget)?;
     let launch =
-        Launch { pipeline: Pipeline::new(device, variant, &[])?, push: Vec::new(), label: variant.name.into() };
+        Launch { pipeline: ComputePipeline::new(device, variant, &[])?, push: Vec::new(), label: variant.name.into() };
     let mut commands = Commands::default();
     commands.dispatch(BoundDispatch { launch: Arc::new(launch), grid: Grid::Direct([1; 3]), buffers, flops: 0 });
     commands.copy_written([(Slice::start(&y, bytes), Slice::start(&found, bytes))]);

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytemuck::NoUninit;
+
 use super::kernel::Access;
-use super::raw::{Command, Grid, Launch, Recording, Slice, Timing};
+use super::raw::{Command, ComputePipeline, Grid, Launch, Recording, Slice, Timing};
 use crate::Result;
 use crate::backend::faults::{self, Fault};
 
@@ -47,7 +49,7 @@ pub(super) struct BoundDispatch {
 
 /// The commands of a submission, in order, with the barriers that they need.
 #[derive(Default)]
-pub(super) struct Commands {
+pub struct Commands {
     list: Vec<Command>,
     /// Number of dispatches.
     pub(super) dispatches: usize,
@@ -73,8 +75,22 @@ impl Commands {
         self.copied = true;
     }
 
+    /// Appends a dispatch of so many workgroups with the bytes of the shader's push block; it waits for the dispatches
+    /// before it that write what it reads or writes, and for those that read what it writes.
+    pub fn add(
+        &mut self,
+        pipeline: &Arc<ComputePipeline>,
+        push: &impl NoUninit,
+        groups: [u32; 3],
+        buffers: Vec<Slice>,
+    ) {
+        let (push, label) = (bytemuck::bytes_of(push).to_vec(), pipeline.variant.name.into());
+        let launch = Arc::new(Launch { pipeline: pipeline.clone(), push, label });
+        self.dispatch(BoundDispatch { launch, grid: Grid::Direct(groups), buffers, flops: 0 });
+    }
+
     /// Appends copies, each from the first slice to the second, of what earlier commands wrote.
-    pub(super) fn copy_written(&mut self, copies: impl IntoIterator<Item = (Slice, Slice)>) {
+    pub fn copy_written(&mut self, copies: impl IntoIterator<Item = (Slice, Slice)>) {
         for (number, (from, to)) in copies.into_iter().enumerate() {
             self.list.extend((number == 0).then_some(Command::BeforeCopies));
             self.copy(from, to);

@@ -73,7 +73,7 @@ impl Work {
         let bound = match known {
             Some(bound) => bound,
             None => {
-                self.running.extend(parts);
+                parts.into_iter().for_each(|part| self.pool.give_back(part));
                 let copies = inputs.iter().map(|input| self.result(input.bytes)).collect::<Result<_>>()?;
                 let buffers = ready.sizes.iter().map(|bytes| self.result(*bytes)).collect::<Result<_>>()?;
                 let bound = ready.bound(copies, states.to_vec(), buffers);
@@ -116,7 +116,7 @@ impl Work {
             return Err(error);
         }
         let (before, replay) = waiting.map_or((None, None), |waiting| (waiting.before, Some(waiting.replay)));
-        self.running.extend(before.into_iter().chain(after));
+        before.into_iter().chain(after).for_each(|recording| self.pool.give_back(recording));
         replay.into_iter().for_each(|replay| self.keep_replay(replay));
         Ok(())
     }
@@ -133,10 +133,7 @@ impl Work {
         let mut all: Vec<&mut Recording> = all.collect();
         let most = if turns { 1 } else { all.len().max(1) };
         for together in all.chunks_mut(most) {
-            for recording in together.iter() {
-                self.opened.device.wait_unless_reached(recording.ticket())?;
-            }
-            self.last = self.opened.device.submit(together)?;
+            self.pool.submit(together)?;
             *sent += together.len();
         }
         Ok(())

@@ -4,17 +4,17 @@
 //! long or expensive enough. Arrays never change once made, except for unshared states, so only what a list itself
 //! writes can be a hazard in it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::budget::Budget;
+use super::command_pool::CommandBufferPool;
 use super::device::Opened;
 use super::free_list::FreeList;
 use super::limits::flops_per_list;
 use super::prepared::Ready;
-use super::profile;
-use super::raw::{Recording, Slice, Ticket};
+use super::raw::{Recording, Slice};
 use super::record::{BoundDispatch, Commands};
 use super::replay::{Replay, Waiting};
 use crate::ops::Counts;
@@ -26,8 +26,6 @@ const LONG: usize = 256;
 const SHORT: usize = 64;
 /// Number of dispatches that wait where no memory is left to submit them.
 const MOST_WAITING: usize = 4 * LONG;
-/// Most lists in flight at once.
-const MOST_RECORDINGS: usize = 8;
 
 /// Length in bytes of the guard band behind a result, which must stay unchanged while guard bands are on.
 pub(super) const GUARD: u64 = 256;
@@ -54,11 +52,8 @@ pub(super) struct Work {
     pub(super) budget: Arc<Budget>,
     pub(super) commands: Commands,
     pub(super) staged: u64,
-    /// In flight, oldest first.
-    pub(super) running: VecDeque<Recording>,
-    /// Finished and cleared, ready for reuse.
-    rested: Vec<Recording>,
-    pub(super) last: Ticket,
+    /// The lists in flight.
+    pub(super) pool: CommandBufferPool,
     /// A plan that updates states is being appended: a stop would leave some of them updated.
     undivided: bool,
     pub(super) counts: HashMap<Counts, Slice>,
@@ -75,39 +70,16 @@ impl Work {
     /// No work yet, on at most `memory_limit` bytes of device memory, if there is a limit.
     pub(super) fn new(opened: &Arc<Opened>, memory_limit: Option<u64>) -> Self {
         let memory = memory_limit.unwrap_or(u64::MAX).min(opened.device.capabilities.memory / 16 * 15);
-        let (commands, staged, running, rested, last, undivided) = Default::default();
-        let (counts, nothing, free, replays, waiting) = Default::default();
+        let (commands, staged, undivided, counts, nothing) = Default::default();
+        let (free, replays, waiting, pool) = (FreeList::default(), Vec::new(), None, CommandBufferPool::new(opened));
         let (opened, budget) = (opened.clone(), Budget::new(memory));
-        Work {
-            opened,
-            budget,
-            commands,
-            staged,
-            running,
-            rested,
-            last,
-            undivided,
-            counts,
-            nothing,
-            free,
-            replays,
-            waiting,
-        }
+        Work { opened, budget, commands, staged, pool, undivided, counts, nothing, free, replays, waiting }
     }
 
     /// Frees what finished recordings kept alive, after reading their times, and those buffers of dropped arrays that
     /// no command uses any more.
     pub(super) fn release_finished(&mut self) -> Result<()> {
-        let before = self.rested.len();
-        // They finish in order, so the first unfinished one ends the search.
-        while let Some(oldest) = self.running.front_mut()
-            && oldest.finished()?
-        {
-            profile::add(&oldest.times()?);
-            oldest.release()?;
-            self.rested.extend(self.running.pop_front());
-        }
-        if self.rested.len() > before {
+        if self.pool.release_finished()? {
             self.free.free_unused();
         }
         Ok(())
@@ -186,7 +158,7 @@ impl Work {
     /// Whether all submitted work is done.
     fn idle(&mut self) -> Result<bool> {
         self.release_finished()?;
-        Ok(self.running.is_empty())
+        Ok(self.pool.is_idle())
     }
 
     /// The pending work, recorded; after an error it is still pending.
@@ -195,22 +167,11 @@ impl Work {
             return Ok(None);
         }
         self.release_finished()?;
-        if let Some(oldest) = self.running.front().filter(|_| self.rested.is_empty() && !self.undivided)
-            && self.running.len() >= MOST_RECORDINGS
-            && !self.opened.device.reached(oldest.ticket())?
-        {
+        if !self.undivided {
             // Before the commands are taken, which a stop would lose.
-            self.opened.device.wait_or_stop(oldest.ticket())?;
+            self.pool.wait_for_room()?;
         }
-        let earlier = match self.rested.pop() {
-            None if self.running.len() >= MOST_RECORDINGS => self.running.pop_front(),
-            rested => rested,
-        };
-        let mut recording = earlier.map_or_else(|| Recording::new(&self.opened.device), Ok)?;
-        if let Err(error) = self.commands.record(&mut recording, profile::timing()) {
-            self.rested.push(recording);
-            return Err(error);
-        }
+        let recording = self.pool.record(&mut self.commands)?;
         self.staged = 0;
         Ok(Some(recording))
     }
@@ -219,14 +180,14 @@ impl Work {
     pub(super) fn put_back(&mut self, recorded: Option<Recording>, load: (usize, u64)) {
         if let Some(mut recording) = recorded {
             self.commands.restore(recording.give_back(), load);
-            self.rested.push(recording);
+            self.pool.rest(recording);
         }
     }
 
     /// Submits all work and waits for it.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.submit()?;
-        self.opened.device.wait(self.last)?;
+        self.pool.wait()?;
         self.release_finished()?;
         self.opened.pipelines.save(&self.opened.device);
         Ok(())

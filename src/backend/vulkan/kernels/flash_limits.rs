@@ -10,7 +10,7 @@ use super::super::device::open_device;
 use super::super::flash::{
     DEFAULT_CONFIG, FlashAttentionConfig, TunedConfigs, required_shared_memory, shader, validate_config,
 };
-use super::super::raw::{Device, Pipeline, STOPS};
+use super::super::raw::{ComputePipeline, Device, STOPS};
 use super::super::{Variant, validated, validation_messages};
 use crate::compiler::{ShaderCompiler, ShaderCompilerConfig};
 use crate::settings::{Settings, test_requires};
@@ -48,7 +48,7 @@ fn is_too_large(device: &Arc<Device>, variant: &'static Variant, constants: &[u3
         || validation_messages().iter().filter(|line| line.contains("maxComputeSharedMemorySize")).count();
     let before = about_memory();
     STOPS.store(true, SeqCst);
-    let made = Pipeline::new(device, variant, constants);
+    let made = ComputePipeline::new(device, variant, constants);
     STOPS.store(false, SeqCst);
     let too_large = about_memory() > before;
     assert_eq!(made.is_err(), too_large, "{}: {:?}", variant.name, made.err());

@@ -64,7 +64,12 @@ impl Buffer {
     ///
     /// # Errors
     /// `OutOfMemory`, or a driver error.
-    pub fn new(device: &Arc<Device>, kind: Kind, bytes: u64, budget: &Arc<Budget>) -> Result<Arc<Self>> {
+    pub(in crate::backend::vulkan) fn new(
+        device: &Arc<Device>,
+        kind: Kind,
+        bytes: u64,
+        budget: &Arc<Budget>,
+    ) -> Result<Arc<Self>> {
         device.check("an allocation")?;
         let bytes = bytes.max(4);
         let (name, location, usage) = kind.properties();
@@ -167,9 +172,19 @@ impl Drop for Buffer {
 /// A part of a buffer.
 #[derive(Clone)]
 pub struct Slice {
+    /// The buffer.
     pub buffer: Arc<Buffer>,
+    /// First byte.
     pub offset: u64,
+    /// Length.
     pub bytes: u64,
+}
+
+impl From<&Arc<Buffer>> for Slice {
+    /// All of a buffer.
+    fn from(buffer: &Arc<Buffer>) -> Self {
+        Slice::whole(buffer.clone())
+    }
 }
 
 impl Slice {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ash::vk;
 
-use super::{Device, Pipeline, Slice};
+use super::{ComputePipeline, Device, Slice};
 use crate::Result;
 
 /// Workgroup counts of a dispatch.
@@ -19,7 +19,7 @@ pub enum Grid {
 /// A dispatch without its grid and buffers.
 pub struct Launch {
     /// The pipeline.
-    pub pipeline: Arc<Pipeline>,
+    pub pipeline: Arc<ComputePipeline>,
     /// The push block.
     pub push: Vec<u8>,
     /// For debug labels and profiles.

@@ -17,7 +17,7 @@ mod query;
 mod recording;
 pub mod spirv_tools;
 
-pub(super) use buffer::{Buffer, Kind, Slice};
+pub use buffer::{Buffer, Kind, Slice};
 pub(super) use command::{Command, Grid, Launch, Timing};
 pub(super) use device::{Device, Ticket, close_all};
 pub(super) use instance::Instance;
@@ -25,8 +25,8 @@ pub(super) use leave::skip_exit_handlers;
 #[cfg(test)]
 pub(super) use messages::STOPS;
 pub use messages::validation_messages;
-pub(super) use pipeline::Pipeline;
+pub use pipeline::ComputePipeline;
 pub(super) use query::Physical;
-pub(super) use recording::Recording;
+pub use recording::Recording;
 
 use super::lock;

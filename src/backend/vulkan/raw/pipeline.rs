@@ -1,5 +1,6 @@
 //! Compute pipelines.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -10,22 +11,27 @@ use crate::backend::vulkan::{Variant, dispatched};
 use crate::{Error, Result};
 
 /// A shader variant with its constants set, ready for dispatch.
-pub struct Pipeline {
+pub struct ComputePipeline {
     pub(super) handle: vk::Pipeline,
     pub(super) layout: vk::PipelineLayout,
     pub(super) sets: vk::DescriptorSetLayout,
+    /// The shader.
     pub variant: &'static Variant,
     pub(super) device: Arc<Device>,
     /// Dispatches submitted.
     pub(super) dispatches: Arc<AtomicU64>,
 }
 
-impl Pipeline {
+impl ComputePipeline {
     /// Compiles `variant` with `constants`, which follow the order of [`Variant::constants`].
     ///
     /// # Errors
     /// `PipelineCreationFailed` naming the limit or the feature, or a driver error.
-    pub fn new(device: &Arc<Device>, variant: &'static Variant, constants: &[u32]) -> Result<Arc<Self>> {
+    pub(in crate::backend::vulkan) fn new(
+        device: &Arc<Device>,
+        variant: &'static Variant,
+        constants: &[u32],
+    ) -> Result<Arc<Self>> {
         device.check("a compilation")?;
         device.has_memory("vkCreateComputePipelines")?;
         check_limits(device, variant, constants)?;
@@ -45,7 +51,7 @@ impl Pipeline {
         let sets = unsafe { device.handle.create_descriptor_set_layout(&sets, None) }
             .map_err(|cause| device.failure("vkCreateDescriptorSetLayout", cause))?;
         // From here on `pipeline` destroys what has been created, also after a later failure.
-        let mut pipeline = Pipeline {
+        let mut pipeline = ComputePipeline {
             handle: vk::Pipeline::null(),
             layout: vk::PipelineLayout::null(),
             sets,
@@ -77,6 +83,12 @@ impl Pipeline {
         device.name(pipeline.layout, variant.name);
         device.name(pipeline.sets, variant.name);
         Ok(Arc::new(pipeline))
+    }
+}
+
+impl fmt::Debug for ComputePipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.variant.name)
     }
 }
 
@@ -140,7 +152,7 @@ fn check_limits(device: &Device, variant: &Variant, constants: &[u32]) -> Result
     }
 }
 
-impl Drop for Pipeline {
+impl Drop for ComputePipeline {
     fn drop(&mut self) {
         if self.device.forked() {
             return;

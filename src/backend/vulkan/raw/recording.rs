@@ -31,7 +31,7 @@ impl Recording {
     ///
     /// # Errors
     /// A driver error.
-    pub fn new(device: &Arc<Device>) -> Result<Self> {
+    pub(in crate::backend::vulkan) fn new(device: &Arc<Device>) -> Result<Self> {
         device.check("setting up a recording")?;
         device.has_memory("vkCreateCommandPool")?;
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.queue_family);
@@ -64,7 +64,7 @@ impl Recording {
     /// # Errors
     /// `Device` when a command does not match its operands, or a driver error; the recording then cannot be submitted, and
     /// `commands` is as it was.
-    pub fn record(&mut self, commands: &mut Vec<Command>, timing: Timing) -> Result<()> {
+    pub(in crate::backend::vulkan) fn record(&mut self, commands: &mut Vec<Command>, timing: Timing) -> Result<()> {
         self.device.check("recording")?;
         self.device.wait_unless_reached(self.ticket)?;
         self.recorded = false;
@@ -82,7 +82,7 @@ impl Recording {
     }
 
     /// The commands of a recording that is not submitted, and then has none.
-    pub fn give_back(&mut self) -> Vec<Command> {
+    pub(in crate::backend::vulkan) fn give_back(&mut self) -> Vec<Command> {
         self.recorded = false;
         std::mem::take(&mut self.commands)
     }
@@ -184,7 +184,7 @@ impl Recording {
     ///
     /// # Errors
     /// A driver error.
-    pub fn times(&self) -> Result<Vec<(&Launch, f64)>> {
+    pub(in crate::backend::vulkan) fn times(&self) -> Result<Vec<(&Launch, f64)>> {
         if self.queries == vk::QueryPool::null() || self.ticket == Ticket::default() {
             return Ok(Vec::new());
         }
@@ -213,7 +213,7 @@ impl Recording {
     }
 
     /// Its last submission.
-    pub fn ticket(&self) -> Ticket {
+    pub(in crate::backend::vulkan) fn ticket(&self) -> Ticket {
         self.ticket
     }
 
@@ -221,7 +221,7 @@ impl Recording {
     ///
     /// # Errors
     /// A driver error.
-    pub fn finished(&self) -> Result<bool> {
+    pub(in crate::backend::vulkan) fn finished(&self) -> Result<bool> {
         Ok(!self.commands.is_empty() && self.ticket != Ticket::default() && self.device.reached(self.ticket)?)
     }
 
@@ -229,7 +229,7 @@ impl Recording {
     ///
     /// # Errors
     /// A driver error.
-    pub fn release(&mut self) -> Result<()> {
+    pub(in crate::backend::vulkan) fn release(&mut self) -> Result<()> {
         if self.finished()? {
             self.recorded = false;
             self.clear()?;
