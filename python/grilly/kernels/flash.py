@@ -84,8 +84,8 @@ def required_shared_memory(config: FlashAttentionConfig) -> int:
     With q queries, k keys and a head of d columns, in float16 `4 k d`, in float32
     `16 (max(9 (q + k), q (k / 4 + 1)) + 8 k + q) + 4 q`. In float16 this is the layout of the kernel that every device
     can run and that is exported: shared memory has the keys and the values of a block, registers have queries, scores
-    and results. Matrix cores need `16 max(2 k, q) (d / 8 + 1)` and, where the device's layout of matrices is unknown,
-    `16 q (k / 4 + 1) + 4 q` more; where that is too much, the first kernel runs.
+    and results. Matrix cores need `16 max(2 k, q) (d / 8 + 1) + 4` or, where the device's layout of matrices is
+    unknown, `16 max(2 k, q) (d / 8 + 1) + 16 q (k / 4 + 1) + 4 q`; where that is too much, the first kernel runs.
 
     Args:
         config: The blocks.
