@@ -8,11 +8,10 @@ and shape of every tensor. The numbers are those of `grilly.testing.tiny_checkpo
 import base64
 import itertools
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
-
-from grilly.tiny_checkpoints import draw
 
 from . import safetensors_file
 
@@ -21,6 +20,8 @@ TABLE = FIXTURES / "families.json"
 TOKENIZERS = FIXTURES / "tokenizers"
 CHARACTER_MAP = TOKENIZERS / "nmt_nfkc.bin"  # sentencepiece's, 240 KB
 MAP_PLACE = "the bytes of nmt_nfkc.bin in base64"
+# Of this tree, whichever build is installed: hashes of older ones are compared.
+draw = runpy.run_path(str(FIXTURES.parents[1] / "python" / "grilly" / "drawn.py"))["draw"]
 
 
 def table() -> dict[str, dict]:
