@@ -9,6 +9,7 @@ from . import Walk, missing
 HERE = "tests/specifications/test_bitnet.py"
 COMMANDS = "docs/guides/commands.md"
 CRATE = "bitnet/src/tests.rs"
+METAL = "tests/ops/test_metal.py"
 COMPILING = "src/compiler/tests/compiling.rs"
 WALK: Walk = [
     (
@@ -29,13 +30,25 @@ WALK: Walk = [
     ("quantization: gradients", "tests/python/test_quant.py::test_gradients_are_rounded_at_random_without_a_bias"),
     ("activation: names", "tests/python/test_quant.py::test_activations_have_their_names"),
     (
+        "bitlinear.metal, quantization.metal, activation.metal",
+        (
+            f"{METAL}::test_every_function_computes_what_its_name_says",
+            f"{METAL}::test_the_names_are_those_of_the_specification",
+            f"{METAL}::test_the_swift_package_has_the_functions_of_the_specification",
+        ),
+    ),
+    (
         "usage 1: device, shaders, pipeline, encoder, buffers, dispatch",
         f"{COMMANDS}: create_compute_encoder_with_pipeline",
     ),
     ("usage 2: compiler, compile_all_shaders, get_compute_function", f"{COMMANDS}: compile_all_shaders"),
     (
         "usage 3: global shaders, create and dispatch of bitlinear_forward",
-        (f"{COMMANDS}: initialize_global_shaders", f"{CRATE}::the_global_shaders_stay_on_one_device"),
+        (
+            f"{COMMANDS}: initialize_global_shaders",
+            f"{CRATE}::the_global_shaders_stay_on_one_device",
+            f"{CRATE}::every_function_has_an_encoder_and_a_dispatch_by_name",
+        ),
     ),
     ("threads: groups by device, whole subgroups", f"{CRATE}::groups_are_whole_subgroups_and_every_pipeline_has_one"),
     ("memory: shared, aligned", "shaders/README.md: ## Interface"),
@@ -58,7 +71,10 @@ WALK: Walk = [
     ),
     ("custom configuration", f"{COMPILING}::the_cache_serves_the_same_text_and_options_alone"),
     ("errors: four beginnings", f"{CRATE}::errors_begin_with_the_specified_words"),
-    ("adding a shader: file, function, enum, mapping, tests", f"{COMMANDS}: ## Shaders of your own"),
+    (
+        "adding a shader: file, function, enum, mapping, tests",
+        (f"{COMMANDS}: ## Shaders of your own", f"{CRATE}::a_users_function_is_one_like_the_others"),
+    ),
     ("testing: the sample", f"{COMMANDS}: #[test]"),
     (
         "debugging: validation, printf, readback",

@@ -12,6 +12,7 @@ HERE = "tests/specifications/test_hlx.py"
 FUNCTIONAL = "tests/ops/test_functional.py"
 VALUES = "tests/ops/test_ops.py::test_value"
 TRAINING = "tests/train/test_training.py"
+ENGINE = "docs/guides/engine.md"
 WALK: Walk = [
     ("principle 1: equal bits in every run", f"{TRAINING}::test_every_bit_repeats"),
     (
@@ -32,7 +33,7 @@ WALK: Walk = [
         "principle 3: norms before the parts, no warm-up",
         f"{TRAINING}::test_gradients_of_the_whole_smallest_model_are_those_of_float64",
     ),
-    ("gemm: tiles in shared memory", (VALUES, "shaders/README.md: tile")),
+    ("gemm: tiles in shared memory", (VALUES, f"{ENGINE}: ## Tiles")),
     ("gemm backward: modes 0 and 1", "tests/python/test_compute.py::test_gemm_backward_has_two_modes_and_accumulates"),
     ("layer norm: a tree of sums, both passes", (VALUES, f"{FUNCTIONAL}::test_norm_gradients")),
     (
@@ -47,6 +48,7 @@ WALK: Walk = [
         (f"{HERE}::test_defaults_of_adam", "tests/train/test_optimizers.py::test_steps_are_those_of_torchs_formulas"),
     ),
     ("memory layout: rows one after the other", f"{FUNCTIONAL}::test_linear"),
+    ("memory: weights, activations, gradients, staging, parameters", f"{ENGINE}: ## Memory"),
     (
         "barriers: between dispatches, before the host reads",
         "tests/python/test_synchronization.py::test_a_missing_barrier_is_reported_and_none_is_missing",
@@ -58,15 +60,24 @@ WALK: Walk = [
     ("sizes: tiny, small, medium", f"{HERE}::test_sizes"),
     ("loop: forward, backward, update", f"{TRAINING}::test_steps_are_those_of_float64"),
     ("loop: checkpoints", f"{TRAINING}::test_more_steps_and_fewer_checkpoints"),
+    ("reused: pipelines, command buffers, buffers, modules, bindings", f"{ENGINE}: ## The five types"),
     ("provided: shaders", "tests/build_script.rs::the_shaders_of_the_crate_are_read"),
     ("provided: orchestration in Rust", "examples/train.rs::main"),
     (
         "provided: sizes, settings, schedules, checkpoints",
         ("src/train/schedule.rs::one_cycle_is_torchs", "tests/train/test_command.py::test_it_trains_and_resumes"),
     ),
-    ("throughput and memory", "benchmarks/README.md: ## The specification's tables"),
+    ("integration: shaders, modules, stubs, building, tests", (f"{ENGINE}: ## Steps", "build_shaders.sh: make")),
+    ("throughput and memory", "tests/train/test_table.py::test_the_tables_of_a_device"),
+    ("throughput and memory: on GPUs", "benchmarks/README.md: ## The specification's tables"),
     ("later: flash attention", "src/train/graph.rs::the_work_of_the_largest_step_is_known"),
-    ("later: 16 bits", f"{TRAINING}::test_16_bits_are_near"),
+    (
+        "later: 16 bits",
+        (
+            f"{TRAINING}::test_16_bits_are_near",
+            "tests/train/test_mixed_precision.py::test_a_hundred_steps_are_those_of_a_vulkan_device",
+        ),
+    ),
     ("later: checkpoints of gradients", f"{TRAINING}::test_checkpointing_changes_no_bit"),
     ("later: tokens of byte pairs", "tests/train/test_vocabulary.py::test_a_run_keeps_its_tokens"),
 ]

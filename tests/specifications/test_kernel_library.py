@@ -8,13 +8,27 @@ from . import Walk, missing
 
 HERE = "tests/specifications/test_kernel_library.py"
 FLASH = "tests/ops/test_flash_config.py"
+EXPORT = "tests/ops/test_flash_export.py"
 WALK: Walk = [
     ("kernels for CUDA, Vulkan, Metal, WebGPU", "tests/ops/test_export.py::test_every_kernel_in_every_language"),
     ("attention: memory linear in the tokens", "tests/ops/test_flash.py::test_65536_tokens_take_linear_memory"),
     ("attention: tiles, running softmax", "tests/ops/test_flash.py::test_blocks"),
     ("attention: causal masks", "tests/ops/test_flash.py::test_products"),
-    ("attention: half precision", "tests/ops/test_kernels.py::test_half_the_bytes"),
-    ("attention: configurations of architectures", f"{FLASH}::test_the_rows_have_the_numbers_of_the_specification"),
+    (
+        "attention: half precision, tensor cores",
+        (
+            "tests/ops/test_kernels.py::test_half_the_bytes",
+            "tests/ops/test_export_matrices.py::test_cuda_computes_the_operation_on_matrix_cores",
+        ),
+    ),
+    (
+        "attention: configurations of architectures",
+        (
+            f"{FLASH}::test_the_rows_have_the_numbers_of_the_specification",
+            f"{EXPORT}::test_each_row_compiles_for_the_gpus_that_it_is_named_after",
+            f"{EXPORT}::test_tuned_rows_on_an_nvidia_gpu",
+        ),
+    ),
     (
         "usage: a kernel of the default and of a tuned configuration",
         (f"{HERE}::test_constructors", f"{FLASH}::test_a_kernel_takes_a_configuration_alone"),
