@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.resources import need, row_products
+from grilly.resources import LARGE, need, row_products
 from grilly.sparse import SparseRows
 from grilly.sparse_blocks import by_products, in_blocks, row_with_row
 from grilly.tensors import need_columns, takes_tensors
@@ -195,8 +195,14 @@ def pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array]:
 def unit(rows: Array) -> Array:
     """Rows divided by `max(norm, 1e-12)`."""
     need(rows.shape, rows.dtype, "embeddings of length 1")
-    norms = np.sqrt(np.square(rows).sum(axis=-1, keepdims=True))
-    return np.asarray(rows / np.maximum(norms, 1e-12), dtype=rows.dtype)
+    if rows.ndim < 2 or len(rows) < 2 or rows.size <= LARGE:
+        norms = np.sqrt(np.square(rows).sum(axis=-1, keepdims=True))
+        return np.asarray(rows / np.maximum(norms, 1e-12), dtype=rows.dtype)
+    made = np.empty(rows.shape, rows.dtype)
+    step = max(1, LARGE * len(rows) // rows.size)
+    for start in range(0, len(rows), step):
+        made[start : start + step] = unit(rows[start : start + step])
+    return made
 
 
 def distances(a: Array, b: Array, measure: Callable[[Array], Array]) -> Array:
