@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grilly import _core
+from grilly.closed import closed
 
 __all__ = ["Function", "functions", "write"]
 
@@ -24,6 +25,7 @@ MEMBER = re.compile(r"^    (uint|float) (\w+);(?: *// .*?)??(?: *//.*default ([\
 OPTIONAL = re.compile(r"^//   \d+  (\w+)\?", re.MULTILINE)
 
 
+@closed()
 @dataclass(frozen=True)
 class Function:
     """A function of the library.
