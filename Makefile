@@ -131,6 +131,10 @@ test-arm: toolchain ## The unit test of the CPU's byte products on ARM, under qe
 miri: packages-build toolchain ## The unit test of the CPU's byte products on x86-64 in Miri, for undefined behaviour (installs a nightly compiler); ARGS=NAME for others
 	@scripts/miri.sh $(ARGS)
 
+.PHONY: asan
+asan: setup-build ## The unit tests of the core under AddressSanitizer (installs a nightly compiler, compiles for a quarter of an hour); ARGS=NAME for some
+	@$(TEST_ENV) scripts/asan.sh $(ARGS)
+
 .PHONY: wheel-test
 wheel-test: wheel $(STAMPS)/model ## The wheel in a clean environment that holds only NumPy and tqdm
 	@scripts/wheel-test.sh | tee target/wheel-test.summary

@@ -1,15 +1,11 @@
 #!/usr/bin/env bash
-# Runs unit tests of the core in Miri, by a nightly compiler of a fixed day, which is installed if it is missing. By default those of the
-# byte products, the only place of `unsafe` without assembly, Vulkan, NVRTC or mapped files, none of which Miri runs.
+# Runs unit tests of the core in Miri: by default those of the byte products, the only place of `unsafe` without assembly, Vulkan, NVRTC
+# or mapped files, none of which Miri runs.
 #
 # usage: scripts/miri.sh [ARGUMENT...]      arguments: of the test program, such as the name of a test
 set -euo pipefail
 cd "$(dirname "$0")/.."
-nightly=nightly-2026-05-20
-
-if ! rustup component list --toolchain "$nightly" --installed 2>/dev/null | grep -q ^miri; then
-    rustup toolchain install "$nightly" --profile minimal --component miri,rust-src --no-self-update
-fi
+nightly=$(scripts/nightly.sh)
 [ $# -gt 0 ] || set -- simd::integers
 # The instructions that Miri knows: those of AVX2, and of AVX-512 the products of bytes. Files and clocks are the machine's; threads of
 # pools live until the end of the process.
