@@ -38,6 +38,7 @@ class Oja(Module):
     """
 
     weight: Parameter
+    _rule = staticmethod(functional.oja_update)
 
     def __init__(self, in_features: int, out_features: int, learning_rate: float = 0.01) -> None:
         super().__init__()
@@ -68,7 +69,7 @@ class Oja(Module):
             >>> from grilly import nn
             >>> nn.Oja(3, 2).update([[1.0, 2.0, 3.0]])
         """
-        self.weight.assign(functional.oja_update(self.weight.operand(beside(x)), x, self.learning_rate))
+        self.weight.assign(self._rule(self.weight.operand(beside(x)), x, self.learning_rate))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_features}, {self.out_features}, learning_rate={self.learning_rate})"
@@ -99,14 +100,4 @@ class Sanger(Oja):
         [[1.0, 0.0], [0.0, 1.0]]
     """
 
-    def update(self, x: Operand) -> None:
-        """One step of the rule with the rows of `x`.
-
-        Raises:
-            InvalidArgumentError: Rows of another length.
-
-        Example:
-            >>> from grilly import nn
-            >>> nn.Sanger(3, 2).update([[1.0, 2.0, 3.0]])
-        """
-        self.weight.assign(functional.sanger_update(self.weight.operand(beside(x)), x, self.learning_rate))
+    _rule = staticmethod(functional.sanger_update)
