@@ -21,6 +21,12 @@ use crate::{Error, Result};
 /// Shared memory that CUDA C++ may declare with a size; more is dynamic, in bytes.
 pub(super) const STATIC: u32 = 48 << 10;
 
+/// Bytes of dynamic shared memory that a launch gives a CUDA kernel with arrays of so many, rounded to the alignment of the
+/// widest vectors; `None` where they are static.
+pub(super) fn dynamic_memory(bytes: u32) -> Option<u32> {
+    (bytes > STATIC).then(|| bytes.next_multiple_of(16))
+}
+
 /// A GPU architecture, or what every device has.
 #[derive(Debug)]
 pub struct Architecture {

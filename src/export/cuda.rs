@@ -1,6 +1,6 @@
 //! CUDA C++, from MSL: the same functions over a small header of vectors, with pointers for the buffers.
 
-use super::architectures::STATIC;
+use super::architectures::dynamic_memory;
 use super::matrix_text::{packed, unrolled};
 
 /// The vectors and functions that MSL has and C++ does not.
@@ -80,7 +80,7 @@ pub(super) fn cuda(
     }
     let more = if blocks.is_some() { MATRICES } else { "" };
     let bounds = blocks.filter(|blocks| *blocks > 1).map_or(String::new(), |blocks| format!(", {blocks}"));
-    let body = if shared > STATIC { dynamic(&body, shared) } else { body };
+    let body = dynamic_memory(shared).map_or_else(|| body.clone(), |bytes| dynamic(&body, bytes));
     let pointers = pointers.join(", ");
     Ok(format!(
         "// Compile with NVRTC or nvcc, without fast math. One block per workgroup.\n{HOST}namespace grilly {{\n{HEADER}{more}\n\
@@ -93,19 +93,22 @@ pub(super) fn cuda(
 /// The start of an array in shared memory, in CUDA.
 const SHARED: &str = "    __shared__ ";
 
-/// A kernel whose arrays in shared memory are members of a struct over one dynamic array of so many bytes.
+/// A kernel whose arrays in shared memory are members of a struct over one dynamic array of so many bytes, the widest elements
+/// first, so that none is moved to a multiple of its size.
 fn dynamic(body: &str, bytes: u32) -> String {
     let (arrays, rest): (Vec<&str>, Vec<&str>) = body.lines().partition(|line| line.starts_with(SHARED));
-    let members = arrays.iter().filter_map(|line| line.strip_prefix(SHARED));
+    let mut members: Vec<&str> = arrays.iter().filter_map(|line| line.strip_prefix(SHARED)).collect();
+    let width = |member: &str| member.split(' ').next()?.chars().last()?.to_digit(10);
+    members.sort_by_key(|member| std::cmp::Reverse(width(member)));
     let name = |member: &str| {
         let declared = member.split_once(['[', ';']).map_or(member, |(declared, _)| declared);
         declared.rsplit(' ').next().unwrap_or(declared).to_owned()
     };
-    let names = members.clone().map(name).map(|name| format!("    auto& {name} = arrays.{name};\n"));
+    let names = members.iter().map(|member| name(member)).map(|name| format!("    auto& {name} = arrays.{name};\n"));
     format!(
         "    struct Arrays\n    {{\n{}    }};\n    static_assert(sizeof(Arrays) <= {bytes}, \"bytes that the launch \
          gives\");\n    extern __shared__ uint4 dynamic_memory[];\n    Arrays& arrays = *(Arrays*)dynamic_memory;\n{}{}\n",
-        members.map(|member| format!("        {member}\n")).collect::<String>(),
+        members.iter().map(|member| format!("        {member}\n")).collect::<String>(),
         names.collect::<String>(),
         rest.join("\n")
     )

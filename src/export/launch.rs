@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::architectures::STATIC;
+use super::architectures::dynamic_memory;
 use super::{Target, limits};
 use crate::backend::vulkan::{
     Access, Binding, Capabilities, Dispatch, Extent, PushMember, Range, Resource, Variant, bound_weights, sizes,
@@ -187,8 +187,10 @@ fn row(dispatch: &Dispatch, name: &str, counts: Option<Counts>, buffers: &Buffer
         "parameters": parameters(variant, &dispatch.push, target),
         "constants": constants.collect::<Vec<_>>(),
     });
-    if matches!(target, Target::Cuda | Target::Ptx) && workgroup_memory > STATIC {
-        row["dynamic_memory"] = json!(workgroup_memory);
+    if matches!(target, Target::Cuda | Target::Ptx)
+        && let Some(bytes) = dynamic_memory(workgroup_memory)
+    {
+        row["dynamic_memory"] = json!(bytes);
     }
     Ok(row)
 }

@@ -100,8 +100,7 @@ pub struct Compiled {
 }
 
 impl Kernel {
-    /// Its code in another language, for a number of rows; with `matrix_cores`, in CUDA, PTX and MSL, in 16 bits on matrix cores
-    /// (compute capability 8.0) where it has a build for them.
+    /// Its code in another language, for a number of rows.
     ///
     /// # Errors
     /// `Unsupported` naming the feature that the language lacks, for sizes that no device supports, and for PTX where NVRTC
@@ -120,8 +119,8 @@ impl Kernel {
 
     /// As [`Kernel::compile`], for a GPU architecture, one of [`ARCHITECTURES`]: its shared memory is the limit, and flash
     /// attention in float16 without a configuration has its tuned row, or the nearest that fits. `None` is the architecture of
-    /// a configuration that is a tuned row, else what is usual for the target. With `matrix_cores` products and attention in 16
-    /// bits run on them.
+    /// a configuration that is a tuned row, else what is usual for the target. With `matrix_cores`, in CUDA and PTX of compute
+    /// capability 8.0 and in MSL, products and attention in 16 bits run on them.
     ///
     /// # Errors
     /// `InvalidArgument` for an architecture that is unknown or does not have the language, `SharedMemory` for a
@@ -152,7 +151,9 @@ impl Kernel {
         let config = kernel.options().config;
         let mut compiled = build(&kernel.op(), &kernel.operands(rows), config, (target, matrix_cores), limit)?;
         if let Some(config) = config {
+            let used = compiled.interface["dispatches"][0]["workgroup_memory"].clone();
             compiled.interface["configuration"] = limit.interface(config, chosen.is_some());
+            compiled.interface["configuration"]["shared_memory"] = used;
         }
         Ok(compiled)
     }

@@ -115,6 +115,16 @@ def test_blocks_in_16_bits_take_matrix_cores_where_asked():
     assert b"__launch_bounds__(128, 5)" in compiled.code[row["shader"]]
 
 
+def test_blocks_beyond_static_memory_have_dynamic_memory():
+    """The row of hopper with a flag beside its tile, in a struct of whole vectors."""
+    kernel = kernels.get("flash_attention", hidden_dim=512, config=kernels.TunedConfigs.hopper)
+    compiled = kernel.compile("cuda", 64, matrix_cores=True)
+    (row,), (text,) = compiled.interface["dispatches"], compiled.code.values()
+    assert (row["workgroup_memory"], row["dynamic_memory"]) == (139_268, 139_280)
+    assert compiled.interface["configuration"]["shared_memory"] == 139_268
+    assert b"sizeof(Arrays) <= 139280" in text and b".extern .shared" in kernels.ptx(text.decode())
+
+
 @pytest.mark.parametrize("width, blocks", [(64, [64, 64]), (128, [128, 64])])
 def test_attention_of_narrow_heads_has_wide_blocks(width, blocks):
     given = {"heads": 2, "kv_heads": 2, "head_dim": width, "scale": 0.125}
