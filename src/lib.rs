@@ -33,6 +33,7 @@
 pub mod dtype;
 pub mod error;
 pub mod exit;
+pub mod numerics;
 pub mod process;
 pub mod settings;
 pub mod stats;

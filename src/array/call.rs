@@ -41,7 +41,7 @@ fn prepare(engine: &Engine, fusion: &Fusion<'_>, op: &Op, operands: &[&Array]) -
             empty &= super::elements(shape)? == 0;
         }
         if !empty {
-            ready.prepared = Some(engine.backend.prepare(Plan::with(graph, fusion), counts, Narrow::OnMatrixCores)?);
+            ready.prepared = Some(engine.backend.prepare(Plan::with(graph, fusion)?, counts, Narrow::OnMatrixCores)?);
         }
         Ok(ready)
     };

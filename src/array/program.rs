@@ -64,7 +64,7 @@ impl Program {
         let shaders = engine.shaders();
         let fusion = Fusion { architecture: &engine.architecture, shaders: &shaders, ..Fusion::default() };
         let prepared = |graph: Graph| {
-            let program = Program::of(engine, Plan::with(graph, &fusion), most, states)?;
+            let program = Program::of(engine, Plan::with(graph, &fusion)?, most, states)?;
             program.at(most)?;
             Ok(program)
         };

@@ -131,7 +131,7 @@ impl Route {
         let checked = weights.check(&needed(&built.graph), |name| name.starts_with(&decoder.prefix));
         checked.map_err(|error| with_remedy(error, weights, &self.model_type))?;
         let stage =
-            Stage::new(self.source.decoder_place, built, &self.model_type, &self.source.encoders[0].plan.shaders);
+            Stage::new(self.source.decoder_place, built, &self.model_type, &self.source.encoders[0].plan.shaders)?;
         log::debug!(target: "grilly", "plan of the decoder of {}:\n{}", self.folder.display(), stage.plan);
         Ok((decoder, self.source.decoder.get_or_init(|| stage)))
     }

@@ -141,7 +141,7 @@ fn values(
         return Ok(Vec::new());
     }
     graph.outputs = wanted.to_vec();
-    let stage = Stage::new(0, Built { graph, inputs: inputs.to_vec(), states: Vec::new() }, "", &Arc::default());
+    let stage = Stage::new(0, Built { graph, inputs: inputs.to_vec(), states: Vec::new() }, "", &Arc::default())?;
     let batch = Batch { texts: (0..tokens.len()).collect(), tokens: tokens.iter().map(|text| text.ids.len()).sum() };
     let wanted = (0..wanted.len()).collect();
     let work = Work { tokens, wanted, ..Work::new(&stage, batch.texts.len(), Encoded::default()) };

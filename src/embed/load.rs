@@ -103,7 +103,7 @@ impl Stages {
             Arc::make_mut(&mut shaders).float32_products = products;
         }
         let stages = built.into_iter().map(|built| Stage::new(self.place(), built, &model_type, &shaders));
-        let encoders: Vec<Stage> = stages.collect();
+        let encoders: Vec<Stage> = stages.collect::<Result<_>>()?;
         log::debug!(target: "grilly", "plan of {}:\n{}", folder.display(), encoders[0].plan);
         let limits = ProgramOptions { num_threads: options.num_threads, memory_limit: options.memory_limit };
         let source = Source {

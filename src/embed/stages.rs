@@ -30,13 +30,14 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Plans a graph; ops for which users registered shaders under `model_type` stay unfused.
-    pub fn new(place: usize, built: Built, model_type: &str, shaders: &Arc<Registry>) -> Self {
+    pub fn new(place: usize, built: Built, model_type: &str, shaders: &Arc<Registry>) -> Result<Self> {
         let unfused = |op: &Op, operands: usize| {
             let (name, row) = shaders.in_place_of(op, operands, model_type)?;
             Some(format!("a shader of the user is registered for {name}, {model_type}: {}", row.file))
         };
-        let plan = Plan::with(built.graph, &Fusion { architecture: model_type, shaders, apart: &unfused });
-        Stage { place, plan: Arc::new(plan), inputs: built.inputs }
+        let fusion = Fusion { architecture: model_type, shaders, apart: &unfused, ..Fusion::default() };
+        let plan = Plan::with(built.graph, &fusion)?;
+        Ok(Stage { place, plan: Arc::new(plan), inputs: built.inputs })
     }
 
     /// The outputs that are columns of the texts' rows, in their order.

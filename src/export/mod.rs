@@ -214,7 +214,7 @@ fn build(
     let mut shaders = shipped();
     shaders.float32_products = Float32Products::Plain;
     let shaders = Arc::new(shaders);
-    let plan = Plan::with(graph, &Fusion { shaders: &shaders, ..Fusion::default() });
+    let plan = Plan::with(graph, &Fusion { shaders: &shaders, ..Fusion::default() })?;
     let capabilities = match matrix_cores {
         true => target.matrix_device(limit.bytes)?,
         false => Capabilities { shared_memory: limit.bytes, ..describe::device(config) },

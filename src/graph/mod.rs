@@ -1,6 +1,7 @@
 //! Computation graphs (`Graph`), their optimisation (`fuse`) and their execution order (`Plan`).
 
 mod defined;
+mod everywhere;
 pub mod fuse;
 mod gradients;
 mod integers;

@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 use places::Shelves;
 
 use super::shaders::Registry;
-use super::{Graph, Node, Source, Value, ValueId};
+use super::{Graph, Node, Source, Value, ValueId, everywhere};
 use crate::dtype::DType;
 use crate::graph::fuse::{Fusion, Outcome};
+use crate::numerics::Numerics;
 use crate::ops::{Counts, Dim, Op, Shape, definition};
 use crate::{Error, Result};
 
@@ -49,6 +50,8 @@ pub struct Plan {
     pub graph: Graph,
     /// Architecture or `model_type` whose shaders run; empty for the generic ones.
     pub architecture: String,
+    /// What its numbers mean.
+    pub numerics: Numerics,
     /// The registry of shaders.
     pub shaders: Arc<Registry>,
     /// The outcomes of the fusion passes.
@@ -68,11 +71,38 @@ pub struct Plan {
 impl Plan {
     /// Fuses nodes where possible, drops those that no output or state needs, and assigns memory to every value.
     pub fn new(graph: Graph) -> Self {
-        Plan::with(graph, &Fusion::default())
+        Plan::of(graph, &Fusion::default())
     }
 
-    /// As [`Plan::new`] for the architecture of `fusion`, without fusing the ops that it requires unfused.
-    pub fn with(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
+    /// As [`Plan::new`] for the architecture and the numerics of `fusion`, without fusing the ops that it requires unfused.
+    ///
+    /// # Errors
+    /// `Unsupported` naming the op or the type that [`Numerics::Everywhere`] does not cover, and the reason.
+    ///
+    /// ```
+    /// use grilly::dtype::DType;
+    /// use grilly::graph::fuse::Fusion;
+    /// use grilly::graph::{Graph, Plan};
+    /// use grilly::numerics::Numerics;
+    /// use grilly::ops::{ActivationBackward, ActivationKind, Shape};
+    /// let mut graph = Graph::new();
+    /// let [g, x] = ["g", "x"].map(|name| graph.input(name, Shape::fixed(&[3]), DType::F32));
+    /// graph.node("slope", ActivationBackward::from(ActivationKind::Silu), &[g, x]).unwrap();
+    /// let fusion = Fusion { numerics: Numerics::Everywhere, ..Fusion::default() };
+    /// let refused = Plan::with(graph, &fusion).unwrap_err().to_string();
+    /// assert!(refused.starts_with("activation_backward: numerics=\"everywhere\": "));
+    /// ```
+    pub fn with(graph: Graph, fusion: &Fusion<'_>) -> Result<Self> {
+        if fusion.numerics == Numerics::Run {
+            return Ok(Plan::of(graph, fusion));
+        }
+        everywhere::check(&graph, fusion)?;
+        let plan = Plan::of(graph.defined(&everywhere::stays), fusion);
+        everywhere::check(&plan.graph, fusion)?;
+        Ok(plan)
+    }
+
+    fn of(mut graph: Graph, fusion: &Fusion<'_>) -> Self {
         graph = graph.defined(&|op| !op.is_composed());
         graph.compute_constants();
         graph.drop_unneeded();
@@ -81,7 +111,8 @@ impl Plan {
         let (buffers, storage) = place(&graph, None);
         let offsets = offsets(&graph);
         let (architecture, shaders) = (fusion.architecture.to_owned(), fusion.shaders.clone());
-        Plan { graph, architecture, shaders, outcomes, buffers, storage, offsets, plain: OnceLock::new() }
+        let (numerics, plain) = (fusion.numerics, OnceLock::new());
+        Plan { graph, architecture, numerics, shaders, outcomes, buffers, storage, offsets, plain }
     }
 
     /// Floating-point operations of a batch: [`Graph::flops`] for a plan that runs many of them.
@@ -259,7 +290,7 @@ fn place(graph: &Graph, counts: Option<Counts>) -> (Vec<Buffer>, Vec<Storage>) {
 }
 
 impl std::fmt::Display for Plan {
-    /// Formats one line per step, then the buffers and the outcomes of fusion.
+    /// Formats one line per step, then the buffers, the outcomes of fusion and the numerics.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (step, node) in self.graph.nodes.iter().enumerate() {
             let operands: Vec<String> = node
@@ -290,7 +321,7 @@ impl std::fmt::Display for Plan {
         for outcome in &self.outcomes {
             writeln!(f, "{outcome}")?;
         }
-        Ok(())
+        writeln!(f, "numerics: {}", self.numerics.name())
     }
 }
 

@@ -99,6 +99,7 @@ impl From<ActivationKind> for Activation {
 }
 
 impl Operation for Activation {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"kind": "silu"}"#, &[&[2, 3, 4]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow()]);

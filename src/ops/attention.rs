@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{AttentionBackward, Counts, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
+use super::{AttentionBackward, Counts, Coverage, Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -156,6 +156,7 @@ impl Attention {
 }
 
 impl Operation for Attention {
+    const EVERYWHERE: Coverage = Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         (
@@ -171,6 +172,10 @@ impl Operation for Attention {
             &[0, 1, 2],
         ),
     ];
+    fn everywhere(&self) -> Coverage {
+        if self.dropout > 0.0 { Coverage::OF_TRAINING } else { Self::EVERYWHERE }
+    }
+
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
             Operand::rows("q").narrow().counted(Dim::Tokens),

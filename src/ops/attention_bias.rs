@@ -27,6 +27,7 @@ impl AttentionBias {
 }
 
 impl Operation for AttentionBias {
+    const EVERYWHERE: super::Coverage = super::Coverage::OF_PARTS;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::PARTS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];

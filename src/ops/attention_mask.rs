@@ -23,6 +23,7 @@ impl Default for AttentionMask {
 }
 
 impl Operation for AttentionMask {
+    const EVERYWHERE: super::Coverage = super::Coverage::OF_PARTS;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4, 5], &[2, 5]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("scores"), Operand::rows("mask").optional()]);

@@ -79,6 +79,7 @@ impl AttentionOutput {
 }
 
 impl Operation for AttentionOutput {
+    const EVERYWHERE: super::Coverage = super::Coverage::OF_PARTS;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::PARTS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];

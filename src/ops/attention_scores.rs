@@ -56,6 +56,7 @@ impl AttentionScores {
 }
 
 impl Operation for AttentionScores {
+    const EVERYWHERE: super::Coverage = super::Coverage::OF_PARTS;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::PARTS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"scale": 1.0}"#, &[], &[])];

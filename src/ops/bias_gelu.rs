@@ -34,6 +34,7 @@ pub struct BiasGelu {
 }
 
 impl Operation for BiasGelu {
+    const EVERYWHERE: super::Coverage = super::Coverage::Steps;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] =
         &[("{}", &[&[40, 64], &[64]], &[0, 1]), (r#"{"approximate": "none"}"#, &[&[40, 64], &[64]], &[0, 1])];

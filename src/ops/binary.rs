@@ -89,6 +89,7 @@ pub fn broadcast(a: &Shape, b: &Shape) -> Result<Vec<BroadcastAxis>> {
 }
 
 impl Operation for Binary {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         (r#"{"kind": "add"}"#, &[&[2, 3, 4], &[2, 3, 4]], &[0, 1]),

@@ -23,6 +23,7 @@ impl Cast {
 }
 
 impl Operation for Cast {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] =
         &[(r#"{"to": "float32"}"#, &[&[2, 3]], &[0]), (r#"{"to": "float16"}"#, &[&[2, 3]], &[0])];

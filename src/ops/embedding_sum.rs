@@ -14,6 +14,7 @@ use crate::Result;
 pub struct EmbeddingSum {}
 
 impl Operation for EmbeddingSum {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         ("{}", &[&[2, 3], &[7, 4], &[2, 3], &[5, 4]], &[1, 3]),

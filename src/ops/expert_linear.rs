@@ -26,6 +26,7 @@ impl ExpertLinear {
 }
 
 impl Operation for ExpertLinear {
+    const EVERYWHERE: super::Coverage = super::Coverage::OF_EXPERTS;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::EXPERTS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"bias": true}"#, &[], &[])];

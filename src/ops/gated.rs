@@ -21,6 +21,7 @@ fn halved(of: &Shapes<'_>) -> Result<Shape> {
 }
 
 impl Operation for Gated {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"kind": "silu"}"#, &[&[2, 3, 4]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow()]);

@@ -15,6 +15,7 @@ pub struct GatedLinear {
 }
 
 impl Operation for GatedLinear {
+    const EVERYWHERE: super::Coverage = super::Coverage::Steps;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] =
         &[(r#"{"kind": "silu"}"#, &[&[40, 64], &[96, 64], &[96, 64]], &[0, 1, 2])];

@@ -23,6 +23,7 @@ fn default_eps() -> f32 {
 }
 
 impl Operation for LayerNorm {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[4], &[4]], &[0, 1, 2])];
     const SIGNATURE: Signature = Signature::of(&[

@@ -45,6 +45,7 @@ impl LayerNormLinear {
 }
 
 impl Operation for LayerNormLinear {
+    const EVERYWHERE: super::Coverage = super::Coverage::Steps;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         ("{}", &[&[40, 64], &[64], &[64], &[96, 64]], &[0, 1, 2, 3]),

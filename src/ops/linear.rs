@@ -60,6 +60,7 @@ pub(super) fn unfused(mut product: Op, operands: usize) -> Vec<Step> {
 }
 
 impl Operation for Linear {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         ("{}", &[&[2, 3, 4], &[5, 4]], &[0, 1]),

@@ -129,6 +129,7 @@ impl Matmul {
 }
 
 impl Operation for Matmul {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         ("{}", &[&[2, 3, 4, 5], &[2, 3, 5, 6]], &[0, 1]),

@@ -41,6 +41,7 @@ pub(crate) use table::each_op;
 pub use vjp::Vjp;
 
 use crate::dtype::DType;
+use crate::numerics::Coverage;
 use crate::{Error, Result};
 
 macro_rules! ops {
@@ -91,6 +92,11 @@ macro_rules! ops {
             pub fn without_derivative() -> Vec<(&'static str, &'static str)> {
                 let all = [$($((stringify!($name), $variant::NO_DERIVATIVE)),+),*];
                 all.into_iter().filter_map(|(name, reason)| Some((name, reason?))).collect()
+            }
+
+            /// The [`Operation::EVERYWHERE`] of all ops, in the table's order.
+            pub fn everywhere_of_all() -> Vec<(&'static str, Coverage)> {
+                vec![$($((stringify!($name), $variant::EVERYWHERE)),+),*]
             }
 
             /// The patterns of the fused ops.
@@ -205,6 +211,11 @@ impl Op {
     /// As [`Operation::NO_DERIVATIVE`].
     pub fn no_derivative(&self) -> Option<&'static str> {
         Op::without_derivative().into_iter().find(|(name, _)| *name == self.name()).map(|(_, reason)| reason)
+    }
+
+    /// As [`Operation::everywhere`].
+    pub fn everywhere(&self) -> Coverage {
+        forward!(self, op => op.everywhere())
     }
 
     /// As [`Operation::vjp`].

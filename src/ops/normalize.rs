@@ -35,6 +35,7 @@ impl Default for Normalize {
 }
 
 impl Operation for Normalize {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4]], &[0]), (r#"{"floor": "add"}"#, &[&[4]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x")]).flops(3);

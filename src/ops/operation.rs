@@ -4,6 +4,7 @@ use super::definition::{self, Sought, Step};
 use super::{Counts, Op, Operand, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 use crate::dtype::DType;
+use crate::numerics::Coverage;
 
 /// Operations and bytes of a step: each input is read once, each output written once, scratch memory both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,12 +29,18 @@ pub trait Operation {
     const RECURS: bool = true;
     /// Why the op has no derivative; `None` for one that has.
     const NO_DERIVATIVE: Option<&'static str> = None;
+    /// What `numerics="everywhere"` makes of the op: refused unless its file says otherwise.
+    const EVERYWHERE: Coverage = Coverage::OF_TRAINING;
     /// Calls that tests make, which together have every operand; those of a fused op are found in plans.
     #[cfg(test)]
     const EXAMPLES: &'static [Example];
     /// The signature, for an op whose attributes change it.
     fn signature(&self) -> Signature {
         Self::SIGNATURE
+    }
+    /// [`Operation::EVERYWHERE`], for an op of whose attributes some are refused.
+    fn everywhere(&self) -> Coverage {
+        Self::EVERYWHERE
     }
     /// Checks the operands' shapes, beyond what the signature states, and returns the results' shapes: by default that
     /// of the first operand, and for a fused op those of its steps.

@@ -73,6 +73,7 @@ fn pooled(of: &Shapes<'_>, op: &Pool) -> Result<Shape> {
 }
 
 impl Operation for Pool {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"modes": ["mean", "max"]}"#, &[&[7, 4], &[3], &[2]], &[0])];
     fn signature(&self) -> Signature {

@@ -93,6 +93,7 @@ impl Reduce {
 }
 
 impl Operation for Reduce {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         (r#"{"axis": 1, "kind": "sum"}"#, &[&[2, 3, 4, 5]], &[0]),

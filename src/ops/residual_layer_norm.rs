@@ -11,6 +11,7 @@ use crate::Result;
 pub struct ResidualLayerNorm(pub LayerNorm);
 
 impl Operation for ResidualLayerNorm {
+    const EVERYWHERE: super::Coverage = super::Coverage::Steps;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[40, 64], &[40, 64], &[64], &[64]], &[0, 1, 2, 3])];
     const SIGNATURE: Signature = Signature::of(&[

@@ -19,6 +19,7 @@ fn default_eps() -> f32 {
 }
 
 impl Operation for RmsNorm {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[4]], &[0, 1])];
     const SIGNATURE: Signature =

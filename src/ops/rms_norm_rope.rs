@@ -13,6 +13,7 @@ use crate::{Error, Result};
 pub struct RmsNormRope(pub RmsNorm);
 
 impl Operation for RmsNormRope {
+    const EVERYWHERE: super::Coverage = super::Coverage::Steps;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         ("{}", &[&[2, 5, 4, 16], &[64], &[5, 8], &[5, 8]], &[0, 1]),

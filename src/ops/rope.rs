@@ -33,6 +33,7 @@ pub fn head_axes(x: &Shape) -> [usize; 2] {
 }
 
 impl Operation for Rope {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 5, 3, 4], &[5, 2], &[5, 2]], &[0])];
     const SIGNATURE: Signature =

@@ -22,6 +22,7 @@ pub struct Route {
 }
 
 impl Operation for Route {
+    const EVERYWHERE: super::Coverage = super::Coverage::OF_EXPERTS;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::EXPERTS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"top_k": 1}"#, &[], &[])];

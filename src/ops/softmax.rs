@@ -54,6 +54,7 @@ impl Broadcast {
 }
 
 impl Operation for Softmax {
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         ("{}", &[&[2, 3, 4]], &[0]),

@@ -15,6 +15,7 @@ pub struct WeightedSum {
 }
 
 impl Operation for WeightedSum {
+    const EVERYWHERE: super::Coverage = super::Coverage::OF_EXPERTS;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] =
         &[("{}", &[&[2, 3, 4], &[2, 3]], &[0, 1]), (r#"{"bias": true}"#, &[&[2, 3, 4], &[2, 3], &[4]], &[0, 1, 2])];

@@ -13,6 +13,7 @@ use crate::Result;
 pub struct Whiten {}
 
 impl Operation for Whiten {
+    const EVERYWHERE: super::Coverage = super::Coverage::Steps;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[&[2, 3, 4], &[3, 4], &[3, 4], &[]], &[0, 1, 2, 3])];
     const SIGNATURE: Signature = Signature::of(&[

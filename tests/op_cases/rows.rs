@@ -223,7 +223,7 @@ impl Row {
         let shaders = shaders::read();
         let fusion = Fusion { shaders: &shaders, ..Fusion::default() };
         graph.outputs = graph.apply(&self.name, self.op.clone(), &operands)?;
-        backend.prepare(Arc::new(Plan::with(graph, &fusion)), Arc::new(Weights(weights)), ProgramOptions::default())
+        backend.prepare(Arc::new(Plan::with(graph, &fusion)?), Arc::new(Weights(weights)), ProgramOptions::default())
     }
 
     /// The first elements of the inputs, as many as the batch counts.

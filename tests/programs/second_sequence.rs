@@ -56,7 +56,7 @@ fn graph() -> Graph {
 fn prepare(backend: &dyn Backend, weight: &[f32]) -> [Arc<dyn Executable>; 2] {
     let weight = Weight(bytemuck::cast_slice(weight).to_vec());
     let apart = |op: &Op, _: usize| matches!(op, Op::AttentionOutput(_)).then(|| "a reason".to_owned());
-    let parts = Plan::with(graph(), &Fusion { apart: &apart, ..Fusion::default() });
+    let parts = Plan::with(graph(), &Fusion { apart: &apart, ..Fusion::default() }).unwrap();
     let text = parts.to_string();
     assert!(text.contains("attention_output") && text.contains("texts of one length S and S0"), "{text}");
     let options = ProgramOptions::default();

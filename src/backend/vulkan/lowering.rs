@@ -6,6 +6,7 @@ use crate::backend::Narrow;
 use crate::dtype::DType;
 use crate::graph::shaders::{Float32Products, NAMES};
 use crate::graph::{Node, Plan, Source, Storage, Value, ValueId};
+use crate::numerics::Numerics;
 use crate::ops::{Counts, Op, Shape, Signature};
 use crate::{Error, Result};
 
@@ -52,6 +53,11 @@ impl<'a> Lowering<'a> {
     /// The operation.
     pub fn op(&self) -> &'a Op {
         &self.node.op
+    }
+
+    /// What the plan's numbers mean.
+    pub fn numerics(&self) -> Numerics {
+        self.plan.numerics
     }
 
     /// The number of operands.

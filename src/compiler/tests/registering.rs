@@ -129,7 +129,7 @@ fn a_shared_kernel_is_replaced_for_the_attributes_that_a_name_stands_for() {
         let y = graph.node("y", Activation::from(kind), &[x]).unwrap();
         graph.outputs = vec![y];
         let fusion = Fusion { architecture, shaders, ..Fusion::default() };
-        let dispatches = lower(&Plan::with(graph, &fusion), &Capabilities::floor()).unwrap();
+        let dispatches = lower(&Plan::with(graph, &fusion).unwrap(), &Capabilities::floor()).unwrap();
         dispatches[0].variant.name
     };
     for (kind, first, second) in [
@@ -159,7 +159,7 @@ fn a_shader_is_dispatched_only_where_its_interface_is() {
         let y = graph.node("y", Linear::default(), &[x, weight]).unwrap();
         graph.outputs = vec![y];
         let fusion = Fusion { architecture: "products", shaders: &shaders::read(), ..Fusion::default() };
-        let lowered = lower(&Plan::with(graph, &fusion), &capable);
+        let lowered = lower(&Plan::with(graph, &fusion).unwrap(), &capable);
         assert_eq!(lowered.ok().map(|dispatches| dispatches[0].variant.name), expected, "{dtype:?}");
     }
 }

@@ -7,8 +7,10 @@ mod tests;
 
 use std::sync::Arc;
 
+use super::everywhere::FUSED;
 use super::shaders::Registry;
 use super::{Graph, Node};
+use crate::numerics::Numerics;
 use crate::ops::Op;
 
 /// The record of a pass at one candidate.
@@ -56,12 +58,14 @@ pub struct Fusion<'a> {
     pub shaders: &'a Arc<Registry>,
     /// The reason why an op with this number of operands must stay unfused; `None` if it may be fused.
     pub apart: &'a dyn Fn(&Op, usize) -> Option<String>,
+    /// What the numbers of the plan mean.
+    pub numerics: Numerics,
 }
 
 impl Default for Fusion<'_> {
-    /// No architecture; every op may be fused.
+    /// No architecture; every op may be fused; the numbers of the device.
     fn default() -> Self {
-        Fusion { architecture: "", shaders: Registry::generic(), apart: &|_, _| None }
+        Fusion { architecture: "", shaders: Registry::generic(), apart: &|_, _| None, numerics: Numerics::Run }
     }
 }
 
@@ -74,6 +78,7 @@ pub(super) fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     }
     let mut reads = graph.reads();
     let mut sought = Op::sought();
+    sought.retain(|row| fusion.numerics == Numerics::Run || FUSED.contains(&row.pass));
     sought.sort_by_key(|row| row.priority);
     for level in sought.chunk_by(|a, b| a.priority == b.priority) {
         let mut index = 0;

@@ -139,7 +139,7 @@ fn types_and_shaders_that_no_fused_kernel_has_are_left_alone() {
     mixed.values[mixed.inputs[1].0].dtype = DType::F32;
     declined(&Plan::new(mixed), "residual is float32, expected float16");
     let own = |op: &Op, _| matches!(op, Op::LayerNorm(_)).then(|| "a shader of the user".into());
-    let plan = Plan::with(apart(&norm, &axes, DType::F32), &Fusion { apart: &own, ..Fusion::default() });
+    let plan = Plan::with(apart(&norm, &axes, DType::F32), &Fusion { apart: &own, ..Fusion::default() }).unwrap();
     assert_eq!(plan.graph.nodes.len(), 2);
     declined(&plan, "residual_layer_norm: declined at layer_norm: a shader of the user");
     // A bias of another shape is a plain sum, followed by GELU.

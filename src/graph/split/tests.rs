@@ -65,7 +65,7 @@ fn apart(op: &Op, _operands: usize) -> Option<String> {
 }
 
 fn plan(graph: Graph, architecture: &str) -> Plan {
-    Plan::with(graph, &Fusion { architecture, apart: &apart, ..Fusion::default() })
+    Plan::with(graph, &Fusion { architecture, apart: &apart, ..Fusion::default() }).unwrap()
 }
 
 fn names(plan: &Plan) -> Vec<&'static str> {

@@ -1,10 +1,12 @@
 //! One file per op of the first group of `ops/table.rs`, named after it and including its gradient: how a step runs on the
 //! CPU.
 
+mod everywhere;
 mod functions;
 
 use super::floats::Floats;
 use super::step::Step;
+use crate::numerics::Numerics;
 use crate::ops::{Op, each_op};
 use crate::{Error, Result};
 
@@ -46,12 +48,16 @@ macro_rules! kernels {
             matches!(op, $($(Op::$variant(_))|+)|*)
         }
 
-        /// Runs one step, by the function named after the op.
+        /// Runs one step, by the function named after the op; in a plan whose numbers are the same everywhere, by
+        /// [`everywhere::run`].
         ///
         /// # Errors
         /// `InvalidArgument` or `IndexOutOfRange` for operands that contradict the plan, `OutOfMemory` for scratch memory,
         /// `Unsupported` for an op without a kernel.
         pub fn run(step: &Step<'_>, op: &Op, memory: Memory<'_, '_>) -> Result<()> {
+            if step.plan.numerics == Numerics::Everywhere {
+                return everywhere::run(step, op, memory);
+            }
             match op {
                 $($(Op::$variant(op) => $file::$name(step, op, memory.into()),)+)*
                 other => Err(Error::unsupported(other.name(), "the CPU has no kernel for it")),

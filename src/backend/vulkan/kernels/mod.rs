@@ -43,6 +43,7 @@ use super::kernel::Dispatch;
 use super::lowering::Lowering;
 use crate::backend::Narrow;
 use crate::graph::Plan;
+use crate::numerics::Numerics;
 use crate::ops::{Op, each_op};
 use crate::{Error, Result, exit};
 
@@ -91,6 +92,10 @@ macro_rules! lowerings {
     ($($file:ident { $($variant:ident = $name:ident),+ })*) => {
         /// Adds the dispatches of a node, by the function named after the op.
         fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
+            if to.numerics() == Numerics::Everywhere {
+                let reason = "no Vulkan device has a kernel of numerics=\"everywhere\" for it";
+                return Err(Error::unsupported(to.op().name(), reason));
+            }
             match to.op() {
                 $($(Op::$variant(op) => $name(to, op),)+)*
                 op => Err(Error::unsupported(op.name(), "no device has a kernel for it")),

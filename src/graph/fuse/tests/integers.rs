@@ -59,6 +59,6 @@ fn other_rows_stay_apart() {
     declined(at_random, "these are no steps of normed_integers");
     let (own, _) = graph(8, true);
     let apart = |op: &Op, _| matches!(op, Op::QuantizeRows(_)).then(|| "a shader of the user".into());
-    let plan = Plan::with(own, &Fusion { apart: &apart, ..Fusion::default() });
+    let plan = Plan::with(own, &Fusion { apart: &apart, ..Fusion::default() }).unwrap();
     assert!(plan.to_string().contains("normed_integers: declined at integers: a shader of the user"), "{plan}");
 }

@@ -51,7 +51,7 @@ fn the_number_of_rows_decides_only_among_builds_of_the_same_bits() {
                 graph.outputs = vec![y];
                 for (shaders, able) in registries.iter().flat_map(|of| [&able, &software, &dots].map(|able| (of, able)))
                 {
-                    let plan = Plan::with(graph.clone(), &Fusion { shaders, ..Fusion::default() });
+                    let plan = Plan::with(graph.clone(), &Fusion { shaders, ..Fusion::default() }).unwrap();
                     let Ok(found) = lower(&plan, able) else { continue };
                     let case = format!("{op:?} {n} {k} {stored:?} {:?} {:?}", shaders.float32_products, able.features);
                     let build =

@@ -19,7 +19,7 @@ fn plan(op: &Op, shapes: &[Vec<usize>]) -> Option<(Plan, Counts)> {
     let (graph, counts) = op_graph(op, &operands.collect::<Vec<_>>()).ok()?;
     let small = |id: &ValueId| graph.value(*id).shape.elements(counts) < MOST;
     let fits = graph.inputs.iter().chain(&graph.outputs).all(small);
-    fits.then(|| (Plan::with(graph, &Fusion::default()), counts))
+    fits.then(|| (Plan::new(graph), counts))
 }
 
 /// The shapes with each size in turn, wherever it occurs and in one place, enlarged.

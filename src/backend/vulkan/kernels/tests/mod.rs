@@ -67,7 +67,7 @@ fn dispatches_with(
     let ids: Vec<ValueId> = operands.iter().enumerate().map(|(i, o)| value(&mut graph, i, o, stored)).collect();
     let result = graph.node("node", op, &ids)?;
     graph.outputs = vec![result];
-    lower(&Plan::with(graph, fusion), capabilities)
+    lower(&Plan::with(graph, fusion)?, capabilities)
 }
 
 fn on_floor(op: impl Into<Op>, operands: &[Operand]) -> Vec<Dispatch> {
