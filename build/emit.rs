@@ -188,11 +188,13 @@ fn variant_row(kernel: &Kernel, variant: &Variant) -> Result<String, String> {
         "bfloat16" => "Bf16",
         other => return Err(format!("unknown element type {other:?}")),
     };
+    let numerics = if row.numerics == manifest::NUMERICS[1] { "Everywhere" } else { "Run" };
     let source = format!("/{}", kernel.file.display());
     // The names of variants and fields, as `Debug` writes them, are Rust's.
     Ok(format!(
         "Variant {{
         name: {:?}, needs: &[{needs}], when: &{:?}, stored: crate::dtype::DType::{stored},
+        numerics: crate::numerics::Numerics::{numerics},
         source: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {source:?})), defines: &{:?},
         bindings: &{bindings:?}, push_bytes: {}, push: &{push:?}, constants: &{:?},
         local_size: {local_size:?}, shared_bytes: {shared_bytes},

@@ -2,6 +2,7 @@
 //! modules.
 
 mod emit;
+mod everywhere;
 mod kinds;
 mod manifest;
 mod sources;
@@ -88,8 +89,13 @@ fn build(kernel: &manifest::Kernel, includes: &Includes) -> Result<emit::Kernel,
             let request = Request { text: &text, file: &file, defines: &row.defines, target, named, strict: true };
             request.compile(|requested, from, _| include(includes, requested, from)).map(|(words, _)| words)
         };
-        let (spirv, named) = (compile(false)?, compile(true)?);
         let at = |fault: String| format!("{file}: error: variant {}: {fault}", row.name);
+        let named = compile(true)?;
+        // An optimiser may compute with constants, and loses `precise`.
+        let spirv = match row.numerics == manifest::NUMERICS[1] {
+            true => everywhere::everywhere(&named).map_err(at)?,
+            false => compile(false)?,
+        };
         spirv_tools::validate(&spirv).map_err(at)?;
         let bytes = 4 * spirv.len();
         if kernel.file.starts_with("shaders/elementwise") && bytes > LONGEST_ELEMENTWISE {

@@ -40,6 +40,9 @@ pub struct Variant {
     /// Storage type of activations and matrices: one of [`STORED`]. Declared for all variants at once.
     #[serde(skip)]
     pub stored: String,
+    /// Whether its numbers are those of a device or the same on every device: one of [`NUMERICS`].
+    #[serde(skip)]
+    pub numerics: String,
     /// The storage types for which it is built, if not all of the kernel's.
     pub only: Vec<String>,
     /// Names of the required device features.
@@ -53,12 +56,17 @@ pub struct Variant {
 /// The storage types for which a kernel may be built; `shaders/include/stored.glsl` has them in capitals.
 pub const STORED: [&str; 3] = ["float32", "float16", "bfloat16"];
 
+/// What the numbers of a build may mean; `shaders/include/everywhere/arithmetic.glsl` is built with the macro of the second.
+pub const NUMERICS: [&str; 2] = ["run", "everywhere"];
+
 /// What a file declares: the kernel of its own name, and other kernels that are builds of the same source.
 #[derive(Deserialize, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
 struct Declaration {
     /// Element types, each with all variants; float32 if omitted.
     stored: Option<Vec<String>>,
+    /// Meanings of numbers; those of a device if omitted.
+    numerics: Option<Vec<String>>,
     /// Structs that its blocks share with those of other kernels.
     made_of: MadeOf,
     /// One that needs nothing if omitted.
@@ -75,6 +83,8 @@ struct Build {
     define: String,
     /// Element types, if not the file's.
     stored: Option<Vec<String>>,
+    /// Meanings of numbers, if not the file's.
+    numerics: Option<Vec<String>>,
 }
 
 /// Reads all kernels under `folder`, sorted by name. `features` are the valid names in `needs`.
@@ -106,6 +116,7 @@ pub fn parse(text: &str, path: &Path, features: &[&str]) -> Result<Vec<Kernel>, 
     for (name, build) in std::mem::take(&mut file.builds) {
         let mut row = file.clone();
         row.stored = build.stored.or(row.stored);
+        row.numerics = build.numerics.or(row.numerics);
         row.variants.iter_mut().for_each(|variant| variant.defines.extend([(build.define.clone(), "1".into())]));
         rows.push((name, row));
     }
@@ -114,11 +125,15 @@ pub fn parse(text: &str, path: &Path, features: &[&str]) -> Result<Vec<Kernel>, 
 
 fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> Result<Kernel, String> {
     let types = row.stored.unwrap_or_else(|| vec![STORED[0].into()]);
+    let numerics = row.numerics.unwrap_or_else(|| vec![NUMERICS[0].into()]);
     if kernel.is_empty() || !kernel.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
         return Err(format!("kernel name {kernel:?} is not lower-case words joined by hyphens"));
     }
     if let Some(unknown) = types.iter().find(|s| !STORED.contains(&s.as_str())) {
         return Err(format!("{kernel}: stored names {unknown:?}, expected some of {}", STORED.join(", ")));
+    }
+    if let Some(unknown) = numerics.iter().find(|s| !NUMERICS.contains(&s.as_str())) {
+        return Err(format!("{kernel}: numerics names {unknown:?}, expected some of {}", NUMERICS.join(", ")));
     }
     if let Some(unknown) = row.variants.iter().flat_map(|v| &v.only).find(|s| !STORED.contains(&s.as_str())) {
         return Err(format!(
@@ -127,8 +142,16 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
         ));
     }
     let mut variants: Vec<Variant> = Vec::new();
-    let each = types.iter().flat_map(|stored| row.variants.iter().cloned().map(move |variant| (stored, variant)));
-    for (stored, variant) in each.filter(|(stored, variant)| variant.only.is_empty() || variant.only.contains(stored)) {
+    let named = |name: &str| numerics.iter().any(|own| own == name);
+    let types = types.iter().filter(|_| named(NUMERICS[0])).map(|stored| (stored.as_str(), NUMERICS[0]));
+    // The same numbers on every device are float32, and need no feature.
+    let types = types.chain(named(NUMERICS[1]).then_some((STORED[0], NUMERICS[1]))).collect::<Vec<_>>();
+    let each = types.iter().flat_map(|of| row.variants.iter().cloned().map(move |variant| (*of, variant)));
+    let built = |((stored, numerics), variant): &((&str, &str), Variant)| {
+        let plain = variant.needs.is_empty() && variant.when.is_empty();
+        (variant.only.is_empty() || variant.only.iter().any(|own| own == stored)) && (*numerics == NUMERICS[0] || plain)
+    };
+    for ((stored, numerics), variant) in each.filter(built) {
         if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {
             return Err(format!("{kernel}: unknown feature {unknown:?}, expected one of {}", features.join(", ")));
         }
@@ -137,13 +160,21 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
         }
         let float32 = stored == STORED[0];
         // A suffix is needed only to distinguish several types.
-        let suffix = if float32 || types.len() == 1 { "" } else { stored };
+        let suffix = match () {
+            () if types.len() == 1 => "",
+            () if numerics == NUMERICS[1] => numerics,
+            () if float32 => "",
+            () => stored,
+        };
         let words = [&*kernel, &variant.name, suffix].into_iter().filter(|word| !word.is_empty());
         let name = words.collect::<Vec<_>>().join("-");
         if variants.iter().any(|v| v.name == name) {
             return Err(format!("{kernel}: two variants are called {name:?}"));
         }
-        let mut variant = Variant { name, stored: stored.clone(), ..variant };
+        let mut variant = Variant { name, stored: stored.into(), numerics: numerics.into(), ..variant };
+        if numerics == NUMERICS[1] {
+            variant.defines.insert("EVERYWHERE".into(), "1".into());
+        }
         if !float32 {
             variant.defines.insert("STORED".into(), stored.to_uppercase());
         }

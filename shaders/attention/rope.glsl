@@ -5,6 +5,7 @@
 // Reduction order: none.
 // Assumes: fewer than 2^32 elements; with VECTOR, D and the rotated columns multiples of 8.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 //#
 //# [builds]
 //# rope-rows = { define = "ROWS" }
@@ -40,6 +41,13 @@ layout(push_constant) uniform Push {
 #endif
 } push;
 
+// What is not rotated: its bits, or what an operation reads of it.
+#ifdef EVERYWHERE
+#define COPIED(NARROW, WIDE, QUAD) NARROW(WIDE(QUAD))
+#else
+#define COPIED(NARROW, WIDE, QUAD) QUAD
+#endif
+
 void main() {
     uint step = 256u * gl_NumWorkGroups.x;
 #ifdef ROWS
@@ -72,11 +80,11 @@ void main() {
         }
         if (!turns) {
             if (VECTOR) {
-                y_4[first] = x_4[from];
-                y_4[second] = x_4[with];
+                y_4[first] = COPIED(narrow, wide, x_4[from]);
+                y_4[second] = COPIED(narrow, wide, x_4[with]);
             } else {
-                y[first] = x[from];
-                y[second] = x[with];
+                y[first] = CANONICAL(SETTLED(x[from]));
+                y[second] = CANONICAL(SETTLED(x[with]));
             }
             continue;
         }
@@ -90,13 +98,13 @@ void main() {
         if (VECTOR) {
             vec4 x1 = wide(x_4[from]);
             vec4 x2 = wide(x_4[with]);
-            y_4[first] = narrow(x1 * cosine_4[angle] - x2 * sine_4[angle]);
-            y_4[second] = narrow(x2 * cosine_4[angle] + x1 * sine_4[angle]);
+            y_4[first] = narrow(PRODUCT(x1, SETTLED(cosine_4[angle])) - PRODUCT(x2, SETTLED(sine_4[angle])));
+            y_4[second] = narrow(PRODUCT(x2, SETTLED(cosine_4[angle])) + PRODUCT(x1, SETTLED(sine_4[angle])));
         } else {
-            float x1 = x[from];
-            float x2 = x[with];
-            y[first] = x1 * cosine[angle] - x2 * sine[angle];
-            y[second] = x2 * cosine[angle] + x1 * sine[angle];
+            float x1 = SETTLED(x[from]);
+            float x2 = SETTLED(x[with]);
+            y[first] = CANONICAL(PRODUCT(x1, SETTLED(cosine[angle])) - PRODUCT(x2, SETTLED(sine[angle])));
+            y[second] = CANONICAL(PRODUCT(x2, SETTLED(cosine[angle])) + PRODUCT(x1, SETTLED(sine[angle])));
         }
     }
 }

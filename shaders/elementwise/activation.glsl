@@ -4,9 +4,10 @@
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 //#
 //# [builds]
-//# bias-gelu = { define = "BIAS" }  # a fused operation
+//# bias-gelu = { define = "BIAS", numerics = ["run"] }  # a fused operation
 #include "stored.glsl"
 #include "elements.glsl"
 #include "elementwise/functions.glsl"
@@ -33,21 +34,24 @@ layout(push_constant) uniform Push {
 #endif
 } push;
 
+#define PARAMETER_A SETTLED(push.a)
+#define PARAMETER_B SETTLED(push.b)
+
 void four(uint quad) {
     vec4 sum = wide(x_4[quad]);
 #ifdef BIAS
     uvec4 at = (4u * quad + uvec4(0u, 1u, 2u, 3u)) % push.width;
     sum += VECTOR ? bias_4[at.x / 4u] : vec4(bias[at.x], bias[at.y], bias[at.z], bias[at.w]);
 #endif
-    y_4[quad] = narrow(value_4(ACTIVATION, sum, push.a, push.b));
+    y_4[quad] = narrow(value_4(ACTIVATION, sum, PARAMETER_A, PARAMETER_B));
 }
 
 void one(uint place) {
-    float sum = x[place];
+    float sum = SETTLED(x[place]);
 #ifdef BIAS
     sum += bias[place % push.width];
 #endif
-    y[place] = value(ACTIVATION, sum, push.a, push.b);
+    y[place] = CANONICAL(value(ACTIVATION, sum, PARAMETER_A, PARAMETER_B));
 }
 
 #include "elements-main.glsl"

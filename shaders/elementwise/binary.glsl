@@ -4,6 +4,7 @@
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; in 16 bits, b has a's last axis.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 #include "stored.glsl"
 #include "elements.glsl"
 #include "kinds.glsl"
@@ -56,8 +57,8 @@ vec4 combine(vec4 a, vec4 b) {
     switch (KIND) {
         case BINARY_ADD: return a + b;
         case BINARY_SUBTRACT: return a - b;
-        case BINARY_MULTIPLY: return a * b;
-        default: return a / b;
+        case BINARY_MULTIPLY: return PRODUCT(a, b);
+        default: return QUOTIENT(a, b);
     }
 }
 
@@ -70,10 +71,10 @@ vec4 second(uint quad) {
     uint at = 4u * quad;
 #if STORED == FLOAT32
     if (!VECTOR) {
-        return vec4(b[place_in_b(at)], b[place_in_b(at + 1u)], b[place_in_b(at + 2u)], b[place_in_b(at + 3u)]);
+        return SETTLED(vec4(b[place_in_b(at)], b[place_in_b(at + 1u)], b[place_in_b(at + 2u)], b[place_in_b(at + 3u)]));
     }
     if (push.stride_0 == 0u) {
-        return vec4(b[place_in_b(at)]);
+        return SETTLED(vec4(b[place_in_b(at)]));
     }
 #endif
     return wide(b_4[place_in_b(at) / 4u]);
@@ -84,7 +85,7 @@ void four(uint quad) {
 }
 
 void one(uint place) {
-    y[place] = combine(vec4(a[place]), vec4(b[place_in_b(place)])).x;
+    y[place] = CANONICAL(combine(SETTLED(vec4(a[place])), SETTLED(vec4(b[place_in_b(place)]))).x);
 }
 
 #include "elements-main.glsl"

@@ -4,6 +4,7 @@
 // Reduction order: none.
 // Assumes: elements of x < 2^32; rows_per_group * columns is a multiple of 4, and width with VECTOR.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 #include "elementwise/gated-halves.glsl"
 
 INPUT(1, x, QUAD)
@@ -15,9 +16,9 @@ void four(uint quad) {
     if (!VECTOR) {
         uvec4 at = uvec4(4u * quad) + uvec4(0u, 1u, 2u, 3u);
         at += at / push.width * push.width;
-        first = vec4(x[at.x], x[at.y], x[at.z], x[at.w]);
+        first = SETTLED(vec4(x[at.x], x[at.y], x[at.z], x[at.w]));
         at += push.width;
-        gate = vec4(x[at.x], x[at.y], x[at.z], x[at.w]);
+        gate = SETTLED(vec4(x[at.x], x[at.y], x[at.z], x[at.w]));
     } else
 #endif
     {
@@ -25,12 +26,13 @@ void four(uint quad) {
         first = wide(x_4[at / 4u]);
         gate = wide(x_4[(at + push.width) / 4u]);
     }
-    y_4[quad] = narrow(first * value_4(ACTIVATION, gate, push.a, push.b));
+    y_4[quad] = narrow(PRODUCT(first, SETTLED(value_4(ACTIVATION, gate, SETTLED(push.a), SETTLED(push.b)))));
 }
 
 void one(uint place) {
     uint at = first_half(place);
-    y[place] = x[at] * value(ACTIVATION, x[at + push.width], push.a, push.b);
+    y[place] = CANONICAL(PRODUCT(
+        SETTLED(x[at]), SETTLED(value(ACTIVATION, SETTLED(x[at + push.width]), SETTLED(push.a), SETTLED(push.b)))));
 }
 
 #include "elements-main.glsl"

@@ -4,6 +4,7 @@
 // Reduction order: y (with ACCUMULATE), then the tables in order.
 // Assumes: indices are inside their tables; SLICED has one table, of which rows first .. first + slice_rows are bound.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "stored.glsl"
@@ -31,12 +32,19 @@ layout(push_constant) uniform Push {
     uint slice_rows;
 } push;
 
+// A sum that is continued is none of the operands, which are settled.
+#ifdef EVERYWHERE
+#define BEFORE(WIDE, SUM) SUM
+#else
+#define BEFORE(WIDE, SUM) WIDE(SUM)
+#endif
+
 // Declares SUMS: a row's sum in column `place` of `width`, or in quads of columns, from views of the tables and of y.
 #define SUM(SUMS, Value, WIDE, TABLE_0, TABLE_1, TABLE_2, Y)                                                           \
     Value SUMS(uint row, uint source, uint place, uint width) {                                                        \
         Value sum = WIDE(TABLE_0[source * width + place]);                                                             \
         if (ACCUMULATE) {                                                                                              \
-            sum = WIDE(Y[row * width + place]) + sum;                                                                  \
+            sum = BEFORE(WIDE, Y[row * width + place]) + sum;                                                                  \
         }                                                                                                              \
         if (TERMS > 1u) {                                                                                              \
             sum += WIDE(TABLE_1[index_1[row] * width + place]);                                                        \
@@ -48,7 +56,7 @@ layout(push_constant) uniform Push {
     }
 
 SUM(four, vec4, wide, table_0_4, table_1_4, table_2_4, y_4)
-SUM(one, float, float, table_0, table_1, table_2, y)
+SUM(one, float, SETTLED, table_0, table_1, table_2, y)
 
 void in_fours(uint row, uint source) {
     uint quads = push.columns / 4u;
@@ -81,6 +89,6 @@ void main() {
         return;
     }
     for (uint c = gl_LocalInvocationID.x; c < push.columns; c += 64u) {
-        y[row * push.columns + c] = one(row, source, c, push.columns);
+        y[row * push.columns + c] = CANONICAL(one(row, source, c, push.columns));
     }
 }

@@ -5,6 +5,7 @@
 // Reduction order: tokens in order, in blocks of 32 from the first pooled token, whose sums are then added in order.
 // Assumes: offsets [B + 1] increase to T; tokens before offsets[i] + first[i] are excluded.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 #include "counts.glsl"
 #include "kinds.glsl"
 #include "numbers.glsl"
@@ -26,7 +27,7 @@ layout(push_constant) uniform Push {
 
 // One column of a token.
 float element(uint token, uint column) {
-    return NUMBER(x, token * push.columns + column);
+    return SETTLED((NUMBER(x, token * push.columns + column)));
 }
 
 void main() {
@@ -52,6 +53,12 @@ void main() {
         }
     } else {
         float total = 0.0;
+#ifdef EVERYWHERE
+        for (uint token = from; token < end; token++) {
+            float x_at = element(token, column);
+            total += MODE == POOL_WEIGHTED_MEAN ? PRODUCT(float(token - start + 1u), x_at) : x_at;
+        }
+#else
         for (uint block = from; block < end; block += 32u) {
             float sum = 0.0;
             for (uint token = block; token < min(block + 32u, end); token++) {
@@ -60,6 +67,7 @@ void main() {
             }
             total += sum;
         }
+#endif
         float n = float(end - from);
         float divisor = n;
         if (MODE == POOL_MEAN_SQRT_LENGTH) {
@@ -68,7 +76,7 @@ void main() {
             // The weights are consecutive numbers, so their sum is their mean times their count.
             divisor = 0.5 * n * float((from - start + 1u) + (end - start));
         }
-        result = MODE == POOL_SUM ? total : total / divisor;
+        result = MODE == POOL_SUM ? total : QUOTIENT(total, divisor);
     }
-    y[text * push.y_columns + push.y_column + column] = result;
+    y[text * push.y_columns + push.y_column + column] = CANONICAL(result);
 }

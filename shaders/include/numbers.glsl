@@ -1,5 +1,6 @@
 // exp, log, erf and tanh within about 2 units in the last place. The built-in functions may be much less accurate, and
 // differ between drivers. NaN is preserved; NaN tests inspect bits, which no optimiser removes.
+#include "everywhere/arithmetic.glsl"
 
 bool is_nan(float x) {
     return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
@@ -30,24 +31,27 @@ float power_of_two(int n) {
     return uintBitsToFloat(uint(n + 127) << 23);
 }
 
-// e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2; e^r = 1 + r + r^2 q(r), q minimax, relative error 3e-9.
+// Declares y = e^r and n: e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2; e^r = 1 + r + r^2 q(r), q minimax, relative error
+// 3e-9. ln 2 in two parts: the first has 9 bits, so that its product with n is exact.
+#define EXPONENTIAL_PARTS(X)                                                                                           \
+    float n = roundEven(X * 1.44269504);                                                                               \
+    precise float high = X - n * 0.693359375;                                                                          \
+    precise float r = high + n * 2.12194440e-4;                                                                        \
+    float q = fma(r, 1.381446737e-3, 8.368780401e-3);                                                                  \
+    q = fma(r, q, 4.166839421e-2);                                                                                     \
+    q = fma(r, q, 1.666652011e-1);                                                                                     \
+    q = fma(r, q, 4.999999341e-1);                                                                                     \
+    float y = 1.0 + fma(r * r, q, r);
+
 float exponential(float x) {
     // Below -104 the result rounds to 0, above 89 to infinity.
-    float bounded = clamp(x, -104.0, 89.0);
-    float n = roundEven(bounded * 1.44269504);
-    // ln 2 in two parts: the first has 9 bits, so its product with n is exact.
-    precise float high = bounded - n * 0.693359375;
-    precise float r = high + n * 2.12194440e-4;
-    float q = fma(r, 1.381446737e-3, 8.368780401e-3);
-    q = fma(r, q, 4.166839421e-2);
-    q = fma(r, q, 1.666652011e-1);
-    q = fma(r, q, 4.999999341e-1);
-    float y = 1.0 + fma(r * r, q, r);
+    float within = clamp(x, -104.0, 89.0);
+    EXPONENTIAL_PARTS(within)
     // 2^n in two factors, neither of which overflows.
     int whole = integer(n);
     int part = whole >> 1;
     y = y * power_of_two(part) * power_of_two(whole - part);
-    return is_nan(x) ? x : y;
+    return is_nan(x) ? x : SETTLED(y);
 }
 
 vec4 exponentials(vec4 v) {
@@ -83,14 +87,14 @@ float hyperbolic_tangent(float x) {
     p = fma(s, p, -5.373971522e-2);
     p = fma(s, p, 1.33314422e-1);
     p = fma(s, p, -3.333328194e-1);
-    float y = t <= 0.625 ? fma(t, s * p, t) : 1.0 - 2.0 / (exponential(2.0 * t) + 1.0);
+    float y = t <= 0.625 ? fma(t, s * p, t) : 1.0 - QUOTIENT(2.0, exponential(2.0 * t) + 1.0);
     return is_nan(x) ? x : with_sign(y, x);
 }
 
 // 1 / (1 + e^-x), with the exponential of the negative side, which cannot overflow.
 float logistic(float x) {
     float e = exponential(-abs(x));
-    return (x < 0.0 ? e : 1.0) / (1.0 + e);
+    return QUOTIENT(x < 0.0 ? e : 1.0, 1.0 + e);
 }
 
 // log(1 + f) + n ln 2, 1 + f in sqrt(1/2) .. sqrt(2): f - f^2/2 + f^3 P(f), P minimax (Cephes' logf).
@@ -134,10 +138,14 @@ float logarithm_above_one(float x) {
 
 // sqrt x, denormal x included; NaN below zero, where the built-in one is undefined.
 float square_root(float x) {
+#ifdef EVERYWHERE
+    return sqrt(x);
+#else
     uint bits = floatBitsToUint(x);
     if (bits >= 0x7f800000u) {
         return bits > 0x80000000u && !is_nan(x) ? uintBitsToFloat(0x7fc00000u) : x;
     }
     // Denormal numbers are measured in units of 2^-149.
     return bits < 0x00800000u ? sqrt(2.0 * float(bits)) * 2.64697796e-23 : sqrt(x);
+#endif
 }

@@ -7,6 +7,7 @@
 #ifndef STORED
 #define STORED FLOAT32
 #endif
+#include "everywhere/arithmetic.glsl"
 
 // Declares a specialization constant for whether rows start at multiples of four elements: always true for 16-bit
 // types.
@@ -59,13 +60,13 @@
 
 // Four stored elements, converted to float32.
 vec4 wide(vec4 quad) {
-    return quad;
+    return SETTLED(quad);
 }
 
 #if STORED == FLOAT32
 // Four results, converted for storage.
 vec4 narrow(vec4 quad) {
-    return quad;
+    return CANONICAL(quad);
 }
 #elif STORED == FLOAT16
 #include "half.glsl"

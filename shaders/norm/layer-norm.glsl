@@ -5,11 +5,12 @@
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 //#
 //# [builds]
 //# residual-layer-norm = { define = "RESIDUAL" }  # a fused operation
-//# layer-norm-quantize-rows = { define = "QUANTIZED" }
-//# layer-norm-moments = { define = "MOMENTS" }  # what layer-norm-linear normalises by
+//# layer-norm-quantize-rows = { define = "QUANTIZED", numerics = ["run"] }
+//# layer-norm-moments = { define = "MOMENTS", numerics = ["run"] }  # what layer-norm-linear normalises by
 #include "rows/normed-rows.glsl"
 
 #ifdef MOMENTS
@@ -45,18 +46,18 @@ void main() {
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = within(load_row(start, i, columns), i, columns, 0.0);
         hold(i, quad);
-        sum += quad;
+        ADD_TERMS(sum, quad);
     }
-    float mean = total(sum_of(sum)) / float(push.columns);
+    float mean = QUOTIENT(total(sum_of(sum)), float(push.columns));
 
     vec4 squares = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = HELD ? held[i] : load_row(start, i, columns);
         vec4 centred = within(quad - mean, i, columns, 0.0);
-        squares = fma(centred, centred, squares);
+        ADD_SQUARES(squares, centred);
     }
-    float deviation = sqrt(total(sum_of(squares)) / float(push.columns) + push.eps);
-    float scale = 1.0 / deviation;
+    float deviation = sqrt(QUOTIENT(total(sum_of(squares)), float(push.columns)) + SETTLED(push.eps));
+    float scale = QUOTIENT(1.0, deviation);
 
 #ifdef MOMENTS
     if (lane() == 0u && columns > 0u) {
@@ -67,8 +68,8 @@ void main() {
 #else
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = HELD ? held[i] : load_row(start, i, columns);
-        vec4 normal = (quad - mean) * scale;
-        store_y(start, i, columns, fma(normal, load_weight(0u, i, columns), load_bias(0u, i, columns)));
+        vec4 normal = PRODUCT(quad - mean, scale);
+        store_y(start, i, columns, SETTLED_FMA(normal, load_weight(0u, i, columns), load_bias(0u, i, columns)));
     }
 #endif
 }

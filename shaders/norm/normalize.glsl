@@ -4,6 +4,7 @@
 // Reduction order: lane i sums squares of columns i, i + LANES, ... (VECTOR: of four columns each); lanes sum as a
 // tree.
 // Assumes: LANES is a power of two up to 256; with VECTOR, columns are a multiple of 4.
+//# numerics = ["run", "everywhere"]
 #include "counts.glsl"
 #include "kinds.glsl"
 #include "numbers.glsl"
@@ -53,21 +54,29 @@ float row_sum(float value) {
 vec4 load(uint start, uint unit, uint units) {
     bool there = unit < units;
     uint at = there ? start + (VECTOR ? 4u : 1u) * unit : 0u;
-    vec4 value = VECTOR ? x_4[at / 4u] : vec4(x[at], 0.0, 0.0, 0.0);
+    vec4 value = SETTLED((VECTOR ? x_4[at / 4u] : vec4(x[at], 0.0, 0.0, 0.0)));
     return mix(value, vec4(0.0), bvec4(!there));
 }
 
 void store(uint start, uint unit, vec4 value) {
     if (VECTOR) {
-        y_4[start / 4u + unit] = value;
+        y_4[start / 4u + unit] = CANONICAL(value);
     } else {
-        y[start + unit] = value.x;
+        y[start + unit] = CANONICAL(value.x);
     }
 }
 
+#ifdef EVERYWHERE
+#define SQUARED(VALUE) squares + settled_product(VALUE, VALUE)
+#define BY vec4(by)
+#else
+#define SQUARED(VALUE) fma(VALUE, VALUE, squares)
+#define BY by
+#endif
+
 float divisor(vec4 squares) {
     float norm = sqrt(row_sum((squares.x + squares.y) + (squares.z + squares.w)));
-    return FLOOR == FLOOR_MAX ? nan_max(norm, push.eps) : norm + push.eps;
+    return FLOOR == FLOOR_MAX ? nan_max(norm, SETTLED(push.eps)) : norm + SETTLED(push.eps);
 }
 
 // Must be called by every invocation of the workgroup.
@@ -77,23 +86,23 @@ void normalize_row(uint start, uint units) {
         vec4 held[8];
         for (uint i = 0u; i < HELD; i++) {
             held[i] = load(start, lane() + i * LANES, units);
-            squares = fma(held[i], held[i], squares);
+            squares = SQUARED(held[i]);
         }
         float by = divisor(squares);
         for (uint i = 0u; i < HELD; i++) {
             if (lane() + i * LANES < units) {
-                store(start, lane() + i * LANES, held[i] / by);
+                store(start, lane() + i * LANES, QUOTIENT(held[i], BY));
             }
         }
         return;
     }
     for (uint unit = lane(); unit < units; unit += LANES) {
         vec4 value = load(start, unit, units);
-        squares = fma(value, value, squares);
+        squares = SQUARED(value);
     }
     float by = divisor(squares);
     for (uint unit = lane(); unit < units; unit += LANES) {
-        store(start, unit, load(start, unit, units) / by);
+        store(start, unit, QUOTIENT(load(start, unit, units), BY));
     }
 }
 

@@ -6,11 +6,12 @@
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4, and half a head's.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 //#
 //# [builds]
 //# residual-rms-norm = { define = "RESIDUAL" }
-//# rms-norm-quantize-rows = { define = "QUANTIZED" }
-//# rms-norm-rope = { define = "ROTARY" }
+//# rms-norm-quantize-rows = { define = "QUANTIZED", numerics = ["run"] }
+//# rms-norm-rope = { define = "ROTARY", numerics = ["run"] }
 #include "rows/normed-rows.glsl"
 
 INPUT_ROWS(NEXT, weight, vec4)
@@ -94,16 +95,16 @@ void main() {
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = within(load_row(start, i, columns), i, columns, 0.0);
         hold(i, quad);
-        squares = fma(quad, quad, squares);
+        ADD_SQUARES(squares, quad);
     }
-    float scale = 1.0 / sqrt(total(sum_of(squares)) / float(push.columns) + push.eps);
+    float scale = QUOTIENT(1.0, sqrt(QUOTIENT(total(sum_of(squares)), float(push.columns)) + SETTLED(push.eps)));
 
 #ifdef QUANTIZED
     end_row(row, columns, count, vec2(0.0, scale));
 #else
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = HELD ? held[i] : load_row(start, i, columns);
-        quad = quad * scale * load_weight(0u, i, columns);
+        quad = PRODUCT(PRODUCT(quad, scale), load_weight(0u, i, columns));
 #ifdef ROTARY
         quad = turned(row, start, i, columns, quad, scale);
 #endif

@@ -6,9 +6,10 @@
 // Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; at most three axes of rows.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 //#
 //# [builds]
-//# softmax-dropout = { define = "DROPOUT" }  # a fused operation
+//# softmax-dropout = { define = "DROPOUT", numerics = ["run"] }  # a fused operation
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "rows/held-rows.glsl"
@@ -114,13 +115,13 @@ void main() {
         vec4 quad = HELD ? held[i] : mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns));
         quad = exponentials(quad - found.x);
         hold(i, quad);
-        sum += within(quad, i, columns, 0.0);
+        ADD_TERMS(sum, within(quad, i, columns, 0.0));
     }
-    float scale = 1.0 / total(sum_of(sum));
+    float scale = QUOTIENT(1.0, total(sum_of(sum)));
 
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = HELD ? held[i] : exponentials(mix(vec4(NONE), load_x(start, i, columns), kept(row, i, columns)) - found.x);
-        quad = found.y > 0.0 ? quad * scale : vec4(0.0);
+        quad = found.y > 0.0 ? PRODUCT(quad, scale) : vec4(0.0);
 #ifdef DROPOUT
         quad = dropped(start, i, quad);
 #endif

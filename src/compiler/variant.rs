@@ -53,6 +53,7 @@ pub(super) fn of(
         });
         let push = generic.map_or_else(push, |g| g.push);
         Box::leak(Box::new(Variant {
+            numerics: crate::numerics::Numerics::Run,
             name: text(name),
             stored: DType::F32,
             source: "",

@@ -12,7 +12,7 @@ float gelu_tanh(float x) {
     q = fma(r, q, 4.166839421e-2);
     q = fma(r, q, 1.666652011e-1);
     q = fma(r, q, 4.999999341e-1);
-    return x / fma(1.0 + fma(r * r, q, r), power_of_two(integer(n)), 1.0);
+    return QUOTIENT(x, fma(1.0 + fma(r * r, q, r), power_of_two(integer(n)), 1.0));
 }
 
 // 0.5 x (1 + erf(x / sqrt 2)): the upper tail of the normal distribution beyond |x| is 2^P(|x|), which keeps decreasing
@@ -20,6 +20,10 @@ float gelu_tanh(float x) {
 // 2e-8.
 float gelu_erf(float x) {
     float t = abs(x);
+#ifdef EVERYWHERE
+    // Past 16 the tail is 0.
+    t = min(t, 16.0);
+#endif
     float p = fma(t, -3.092422e-8, 9.000113e-7);
     p = fma(t, p, -1.1261285e-5);
     p = fma(t, p, 7.726784e-5);
@@ -37,8 +41,8 @@ float gelu_erf(float x) {
     root = fma(r, root, 5.5503324e-2);
     root = fma(r, root, 2.4022648e-1);
     root = fma(r, root, 6.931472e-1);
-    float tail = fma(r, root, 1.0) * power_of_two(integer(n));
-    return x * (x < 0.0 ? tail : 1.0 - tail);
+    float tail = PRODUCT(fma(r, root, 1.0), power_of_two(integer(n)));
+    return PRODUCT(x, x < 0.0 ? tail : 1.0 - tail);
 }
 
 float activate(uint kind, float x) {
@@ -46,10 +50,10 @@ float activate(uint kind, float x) {
         case ACTIVATION_GELU_ERF: return gelu_erf(x);
         case ACTIVATION_GELU_TANH: return gelu_tanh(x);
         case ACTIVATION_RELU: return nan_max(x, 0.0);
-        case ACTIVATION_SILU: return x * logistic(x);
+        case ACTIVATION_SILU: return PRODUCT(x, logistic(x));
         case ACTIVATION_TANH: return hyperbolic_tangent(x);
         case ACTIVATION_SIGMOID: return logistic(x);
-        case ACTIVATION_QUICK_GELU: return x * logistic(1.702 * x);
+        case ACTIVATION_QUICK_GELU: return PRODUCT(x, logistic(1.702 * x));
         default: return x;
     }
 }

@@ -5,9 +5,9 @@
 float value(uint kind, float x, float a, float b) {
     switch (kind) {
         case ACTIVATION_SOFTPLUS: return nan_max(x, 0.0) + logarithm_above_one(exponential(-abs(x)));
-        case ACTIVATION_GCU: return x * cosine(reduce(x));
-        case ACTIVATION_LEAKY_RELU: return x < 0.0 ? a * x : x;
-        case ACTIVATION_ROSWISH: return (x + a) * logistic(b * x) - 0.5 * a;
+        case ACTIVATION_GCU: return PRODUCT(x, cosine(reduce(x)));
+        case ACTIVATION_LEAKY_RELU: return x < 0.0 ? PRODUCT(a, x) : x;
+        case ACTIVATION_ROSWISH: return PRODUCT(x + a, logistic(PRODUCT(b, x))) - PRODUCT(0.5, a);
         case ACTIVATION_SQRT: return square_root(x);
         case ACTIVATION_EXP: return exponential(x);
         case ACTIVATION_LOG: return logarithm(x);

@@ -5,11 +5,20 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "stored.glsl"
 
+#ifdef EVERYWHERE
+// 64 sums of a row, of columns 64 apart in order, whatever the number of columns.
+const uint LANES = 64;
+#else
 layout(constant_id = 0) const uint LANES = 32;
+#endif
 layout(constant_id = 1) const uint QUADS = 8;
 layout(constant_id = 2) const bool HELD = true;
 // Whether rows start at multiples of four elements.
+#ifdef EVERYWHERE
+const bool VECTOR = false;
+#else
 ALIGNED_ROWS(VECTOR, 3);
+#endif
 
 #include "rows/row-lanes.glsl"
 
@@ -61,7 +70,7 @@ vec4 within(vec4 value, uint i, uint columns, float other) {
             return wide(NAME##_4[c.x < columns ? (start + c.x) / 4u : 0u]);                                            \
         }                                                                                                              \
         uvec4 at = mix(uvec4(0u), start + c, inside(i, columns));                                                      \
-        return vec4(NAME[at.x], NAME[at.y], NAME[at.z], NAME[at.w]);                                                   \
+        return SETTLED(vec4(NAME[at.x], NAME[at.y], NAME[at.z], NAME[at.w]));                                          \
     }
 
 // Declares a result as OUTPUT does, and `void store_NAME(start, i, columns, value)`, which writes the elements inside
@@ -76,11 +85,42 @@ vec4 within(vec4 value, uint i, uint columns, float other) {
             }                                                                                                          \
             return;                                                                                                    \
         }                                                                                                              \
-        if (c.x < columns) { NAME[start + c.x] = value.x; }                                                            \
-        if (c.y < columns) { NAME[start + c.y] = value.y; }                                                            \
-        if (c.z < columns) { NAME[start + c.z] = value.z; }                                                            \
-        if (c.w < columns) { NAME[start + c.w] = value.w; }                                                            \
+        if (c.x < columns) { NAME[start + c.x] = CANONICAL(value.x); }                                                 \
+        if (c.y < columns) { NAME[start + c.y] = CANONICAL(value.y); }                                                 \
+        if (c.z < columns) { NAME[start + c.z] = CANONICAL(value.z); }                                                 \
+        if (c.w < columns) { NAME[start + c.w] = CANONICAL(value.w); }                                                 \
     }
+
+#ifdef EVERYWHERE
+// Add a group of columns, or its squares, to a lane's sum, in order.
+#define ADD_TERMS(SUM, QUAD) SUM.x = with_terms(SUM.x, QUAD)
+#define ADD_SQUARES(SUM, QUAD) SUM.x = with_terms(SUM.x, settled_product(QUAD, QUAD))
+
+float with_terms(float sum, vec4 quad) {
+    return (((sum + quad.x) + quad.y) + quad.z) + quad.w;
+}
+
+float sum_of(vec4 v) {
+    return v.x;
+}
+
+// Sums of two values over a row's lanes, as a tree. Must be called by every invocation of the workgroup.
+vec2 totals(vec2 value) {
+    uint slot = gl_LocalInvocationIndex;
+    barrier();
+    of_lanes[slot] = value;
+    for (uint reach = LANES / 2u; reach > 0u; reach /= 2u) {
+        barrier();
+        if (lane() < reach) {
+            of_lanes[slot] += of_lanes[slot + reach];
+        }
+    }
+    barrier();
+    return of_lanes[slot - lane()];
+}
+#else
+#define ADD_TERMS(SUM, QUAD) SUM += QUAD
+#define ADD_SQUARES(SUM, QUAD) SUM = fma(QUAD, QUAD, SUM)
 
 float sum_of(vec4 v) {
     return (v.x + v.y) + (v.z + v.w);
@@ -104,6 +144,7 @@ vec2 totals(vec2 value) {
     }
     return sum;
 }
+#endif
 
 float total(float value) {
     return totals(vec2(value, 0.0)).x;

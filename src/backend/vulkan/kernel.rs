@@ -4,6 +4,7 @@ use super::module::Module;
 use super::{Capabilities, Feature, capabilities, interface};
 use crate::dtype::DType;
 use crate::graph::ValueId;
+use crate::numerics::Numerics;
 use crate::ops::{Counts, Dim};
 use crate::{Error, Result};
 
@@ -23,6 +24,8 @@ pub struct Variant {
     pub name: &'static str,
     /// How activations and matrices are stored.
     pub stored: DType,
+    /// What its numbers mean.
+    pub numerics: Numerics,
     /// Its GLSL source; empty for a user's shader.
     pub source: &'static str,
     /// Macros it is built with.
@@ -91,26 +94,39 @@ impl Kernel {
     /// What the last of them lacks.
     pub fn fitting(
         &self,
-        stored: DType,
+        (stored, numerics): (DType, Numerics),
         device: &Capabilities,
         sizes: Option<[usize; 2]>,
     ) -> std::result::Result<&'static Variant, String> {
         let mut lack = None;
-        for variant in self.variants.iter().filter(|variant| variant.stored == stored) {
+        let of = |variant: &&Variant| (variant.stored, variant.numerics) == (stored, numerics);
+        for variant in self.variants.iter().filter(of) {
             lack = variant.lack(device, sizes);
             if lack.is_none() {
                 return Ok(variant);
             }
         }
-        Err(lack.unwrap_or_else(|| format!("no variant for {}", stored.name())))
+        let missing = match numerics {
+            Numerics::Run => format!("no variant for {}", stored.name()),
+            Numerics::Everywhere => format!("no variant for numerics=\"everywhere\" in {}", stored.name()),
+        };
+        Err(lack.unwrap_or(missing))
     }
 
-    /// The first of grilly's own variants for an element type that the device can have.
+    /// The first of grilly's own variants for an element type that the device can have, with the numbers of that device.
     ///
     /// # Errors
     /// `Unsupported` naming the type, or the missing feature.
     pub fn own(&self, stored: DType, device: &Capabilities) -> Result<&'static Variant> {
-        let found = self.fitting(stored, device, None);
+        self.own_of((stored, Numerics::Run), device)
+    }
+
+    /// The same with numbers of this meaning.
+    ///
+    /// # Errors
+    /// As [`Kernel::own`].
+    pub fn own_of(&self, of: (DType, Numerics), device: &Capabilities) -> Result<&'static Variant> {
+        let found = self.fitting(of, device, None);
         found.map_err(|lack| Error::unsupported(self.name, format!("on {}: {lack}", device.name)))
     }
 }
@@ -137,6 +153,8 @@ pub enum Resource {
     State(usize),
     /// A constant.
     Weight(ValueId),
+    /// The weight of a product as integers, in the layout of [`Integers`](super::integers::Integers).
+    Integers(ValueId),
     /// A buffer of the plan.
     Buffer(usize),
 }

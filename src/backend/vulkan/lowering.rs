@@ -1,5 +1,6 @@
 //! Lowers a node to dispatches: what kernels need of the node, and the only place where a dispatch is created.
 
+use super::integers::Integers;
 use super::kernel::{Binding, Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
 use crate::backend::Narrow;
@@ -11,8 +12,16 @@ use crate::ops::{Counts, Op, Shape, Signature};
 use crate::{Error, Result};
 
 /// Bindings whose name in a shader differs from the op's operand name.
-const RENAMED: [(&str, &str); 7] =
-    [("a", "q"), ("b", "k"), ("cosine", "cos"), ("sine", "sin"), ("values", "v"), ("weight", "gate"), ("x", "logits")];
+const RENAMED: [(&str, &str); 8] = [
+    ("a", "q"),
+    ("b", "k"),
+    ("cosine", "cos"),
+    ("exponents", "weight"),
+    ("sine", "sin"),
+    ("values", "v"),
+    ("weight", "gate"),
+    ("x", "logits"),
+];
 
 /// A node being lowered to dispatches for one device.
 pub struct Lowering<'a> {
@@ -127,7 +136,7 @@ impl<'a> Lowering<'a> {
     /// `PipelineCreationFailed` or `Unsupported` naming the missing feature, or the op without a 16-bit form.
     pub fn select(&self, kernel: &Kernel) -> Result<&'static Variant> {
         let stored = self.stored()?;
-        let Some(variant) = self.replaced(kernel) else { return kernel.own(stored, self.capabilities) };
+        let Some(variant) = self.replaced(kernel) else { return self.own_variant(kernel, stored) };
         if stored.is_narrow() {
             let reason = format!("the shader registered for it takes float32, not {}", stored.name());
             return Err(Error::unsupported(self.node.op.name(), reason));
@@ -220,7 +229,40 @@ impl<'a> Lowering<'a> {
     /// # Errors
     /// As [`Kernel::own`].
     pub fn own<C: Specialization>(&self, stored: DType, push: C::Push, constants: C) -> Result<Build> {
-        Ok(Build::new(C::KERNEL.own(stored, self.capabilities)?, push, constants))
+        Ok(Build::new(self.own_variant(C::KERNEL, stored)?, push, constants))
+    }
+
+    /// Grilly's own shader for an element type, with numbers of the plan's meaning.
+    ///
+    /// # Errors
+    /// As [`Kernel::own`].
+    fn own_variant(&self, kernel: &Kernel, stored: DType) -> Result<&'static Variant> {
+        let found = kernel.own_of((stored, self.numerics()), self.capabilities);
+        found.map_err(|error| match self.numerics() {
+            Numerics::Run => error,
+            Numerics::Everywhere => self.no_kernel_everywhere(),
+        })
+    }
+
+    /// The error for an op without a kernel whose results have the same bits on every device.
+    fn no_kernel_everywhere(&self) -> Error {
+        Error::unsupported(self.op().name(), "no Vulkan device has a kernel of numerics=\"everywhere\" for it")
+    }
+
+    /// The weight at a position as integers: their memory, and that of their exponents and balance.
+    ///
+    /// # Errors
+    /// `Unsupported` for an operand that is not a constant of the plan: its balance is computed when it is loaded.
+    pub fn integers(&self, place: usize) -> Result<[Range; 2]> {
+        let id = self.node.operands[place];
+        let (Storage::Weight, Range { offset: 0, bytes: None, .. }) = (self.plan.storage[id.0], self.range(id)) else {
+            let name = &self.plan.graph.value(id).name;
+            let reason =
+                format!("{name} is computed or given at run time, numerics=\"everywhere\" takes a weight of the model");
+            return Err(self.unsupported(reason));
+        };
+        let id = self.plan.graph.viewed(id);
+        Ok(Integers::of(self.plan.graph.value(id)).ranges(id))
     }
 
     /// Adds a dispatch of the shader that [`Lowering::select`] returns for the kernel of these constants.
@@ -239,6 +281,9 @@ impl<'a> Lowering<'a> {
     /// `Unsupported` naming the limit.
     pub fn add(&mut self, build: Build, part: &str, given: &[Given], grid: [Extent; 3]) -> Result<()> {
         let Build { variant, mut constants, push } = build;
+        if variant.numerics != self.numerics() {
+            return Err(self.no_kernel_everywhere());
+        }
         let label = [&*self.node.name, part].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
         for (constant, value) in variant.constants.iter().zip(&mut constants) {
             if let Some(feature) = Feature::named(constant.name) {

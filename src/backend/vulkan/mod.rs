@@ -23,6 +23,7 @@ mod devices;
 mod dispatched;
 pub mod flash;
 mod free_list;
+mod integers;
 mod interface;
 mod kernel;
 mod kernels;

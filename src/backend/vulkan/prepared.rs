@@ -1,6 +1,6 @@
 //! Plans lowered for a device, and their dispatches in the memory of a run: a batch's, or that of arrays.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::bindings::DescriptorBindingBuilder;
@@ -24,8 +24,8 @@ pub(super) struct Prepared {
     /// One per dispatch.
     launches: Vec<Arc<Launch>>,
     pub(super) weights: Arena,
-    /// Arena regions of the weights.
-    regions: HashMap<ValueId, usize>,
+    /// Arena regions of the weights, in each of their forms.
+    regions: HashMap<Resource, usize>,
     /// Which buffers contain the outputs.
     pub(super) outputs: Vec<usize>,
     /// The grids that depend on the batch, without duplicates.
@@ -65,9 +65,9 @@ impl Prepared {
             Arc::new(Launch { pipeline, push: d.push.clone(), label: d.label.clone() })
         };
         let launches = dispatches.iter().zip(pipelines).map(launch).collect();
-        let ids = bound_weights(&dispatches);
-        let weights = upload(device, &plan.graph, &ids, weights, budget)?;
-        let regions = ids.into_iter().enumerate().map(|(region, id)| (id, region)).collect();
+        let constants = bound_constants(&dispatches);
+        let weights = upload(device, &plan.graph, &constants, weights, budget)?;
+        let regions = constants.into_iter().enumerate().map(|(region, constant)| (constant, region)).collect();
         let grids = counted(&dispatches);
         Ok(Prepared { dispatches, launches, weights, regions, outputs, grids })
     }
@@ -148,7 +148,9 @@ impl Prepared {
             Resource::Input(place) => bound.inputs.get(place).cloned(),
             Resource::State(place) => bound.states.get(place).cloned(),
             Resource::Buffer(place) => bound.buffers.get(place).cloned(),
-            Resource::Weight(id) => self.regions.get(&id).map(|region| self.weights.slice(*region)),
+            constant @ (Resource::Weight(_) | Resource::Integers(_)) => {
+                self.regions.get(&constant).map(|region| self.weights.slice(*region))
+            }
         };
         let region = region.ok_or_else(missing)?;
         let rest = region.bytes.checked_sub(range.offset).filter(|rest| *rest > 0).ok_or_else(missing)?;
@@ -223,16 +225,20 @@ impl Ready {
 }
 
 /// The constants the dispatches read, in the order of their first use.
-pub(crate) fn bound_weights(dispatches: &[Dispatch]) -> Vec<ValueId> {
-    let mut ids = Vec::new();
-    for range in dispatches.iter().flat_map(|d| &d.bindings) {
-        if let Resource::Weight(id) = range.resource
-            && !ids.contains(&id)
-        {
-            ids.push(id);
+pub(super) fn bound_constants(dispatches: &[Dispatch]) -> Vec<Resource> {
+    let (mut seen, mut found) = (HashSet::new(), Vec::new());
+    for Range { resource, .. } in dispatches.iter().flat_map(|d| &d.bindings) {
+        if matches!(resource, Resource::Weight(_) | Resource::Integers(_)) && seen.insert(*resource) {
+            found.push(*resource);
         }
     }
-    ids
+    found
+}
+
+/// Those that are bound as they are stored.
+pub(crate) fn bound_weights(dispatches: &[Dispatch]) -> Vec<ValueId> {
+    let stored = |constant| if let Resource::Weight(id) = constant { Some(id) } else { None };
+    bound_constants(dispatches).into_iter().filter_map(stored).collect()
 }
 
 #[cfg(test)]
@@ -243,6 +249,7 @@ mod tests {
 
     static UNARY: Variant = Variant {
         stored: crate::dtype::DType::F32,
+        numerics: crate::numerics::Numerics::Run,
         name: "unary",
         needs: &[],
         when: &[],

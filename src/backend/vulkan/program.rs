@@ -13,11 +13,11 @@ use super::kernel::Dispatch;
 use super::kernels::lower;
 use super::limits::{capacity, limits};
 use super::lock;
-use super::prepared::{Prepared, bound_weights};
+use super::prepared::{Prepared, bound_constants};
 use super::slot::{Shared, Slot};
+use super::upload::bytes_of;
 use crate::backend::{BatchLimits, Executable, Feed, Pending, ProgramOptions, Reader, copies};
-use crate::graph::{Plan, ValueId};
-use crate::ops::Counts;
+use crate::graph::Plan;
 use crate::process::memory::need_many;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
@@ -53,8 +53,7 @@ pub(super) fn prepare_dispatches(
     device.check("preparing a model")?;
     // The driver needs part of the device's memory for itself.
     let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
-    let weighs = |id: &ValueId| plan.graph.value(*id).bytes(Counts::default()) as u64;
-    let needed: u64 = bound_weights(&dispatches).iter().map(weighs).sum();
+    let needed: u64 = bound_constants(&dispatches).iter().map(|constant| bytes_of(&plan.graph, *constant)).sum();
     if needed > memory {
         let purpose = format!("all weights; the model may take {memory} bytes");
         return Err(Error::OutOfMemory { device: device.capabilities.name.clone(), bytes: needed, purpose });

@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::budget::Budget;
+use super::integers::Integers;
+use super::kernel::Resource;
 use super::lock;
 use super::memory::Arena;
 use super::raw::{Buffer, Device, Kind, Recording, Slice, Timing};
@@ -11,7 +13,7 @@ use super::record::Commands;
 use super::side_by_side;
 use crate::Result;
 use crate::dtype::DType;
-use crate::graph::{Graph, ValueId};
+use crate::graph::Graph;
 use crate::ops::Counts;
 use crate::stats::COUNTERS;
 use crate::tensor::{TensorView, WeightSource};
@@ -24,7 +26,16 @@ const THREADS: usize = 4;
 /// Elements that a thread converts at a time.
 const PIECE: usize = 1 << 16;
 
-/// Uploads `weights` to new regions of device memory, in that order, in their values' stored types and with their parts
+/// Bytes of a constant on the device.
+pub(super) fn bytes_of(graph: &Graph, constant: Resource) -> u64 {
+    match constant {
+        Resource::Weight(id) => graph.value(id).bytes(Counts::default()) as u64,
+        Resource::Integers(id) => Integers::of(graph.value(id)).bytes(),
+        _ => 0,
+    }
+}
+
+/// Uploads `constants` to new regions of device memory, in that order, in their values' stored types and with their parts
 /// stacked.
 ///
 /// # Errors
@@ -32,23 +43,33 @@ const PIECE: usize = 1 << 16;
 pub(super) fn upload(
     device: &Arc<Device>,
     graph: &Graph,
-    weights: &[ValueId],
+    constants: &[Resource],
     source: &dyn WeightSource,
     budget: &Arc<Budget>,
 ) -> Result<Arena> {
-    let sizes: Vec<u64> = weights.iter().map(|id| graph.value(*id).bytes(Counts::default()) as u64).collect();
+    let sizes: Vec<u64> = constants.iter().map(|constant| bytes_of(graph, *constant)).collect();
     let arena = Arena::new(device, Kind::Weights, &sizes, budget)?;
-    if weights.is_empty() {
+    if constants.is_empty() {
         return Ok(arena);
     }
     let largest = sizes.iter().sum::<u64>().clamp(4, SEGMENT_BYTES);
     let mut ring = Ring::new(device, largest, budget)?;
-    for (region, (id, bytes)) in weights.iter().zip(&sizes).enumerate() {
-        let value = graph.value(*id);
-        let parts = value.tensors(source)?;
+    for (region, (constant, bytes)) in constants.iter().zip(&sizes).enumerate() {
         let mut target = arena.slice(region);
-        for part in &parts {
-            ring.write(part, value.dtype, &mut target)?;
+        match *constant {
+            Resource::Weight(id) => {
+                let value = graph.value(id);
+                for part in &value.tensors(source)? {
+                    ring.write(part, value.dtype, &mut target)?;
+                }
+            }
+            Resource::Integers(id) => {
+                let value = graph.value(id);
+                Integers::of(value).write(&value.tensors(source)?, |place, bytes| {
+                    ring.write_bytes(bytes, Slice { offset: target.offset + place, ..target.clone() })
+                })?;
+            }
+            _ => {}
         }
         COUNTERS.bytes_weights.fetch_add(*bytes, Relaxed);
     }
@@ -116,6 +137,27 @@ impl<'a> Ring<'a> {
             segment.filled += bytes;
             target.offset += bytes;
             first += count;
+        }
+        Ok(())
+    }
+
+    /// Copies bytes to the start of `target`.
+    fn write_bytes(&mut self, mut bytes: &[u8], mut target: Slice) -> Result<()> {
+        while !bytes.is_empty() {
+            let segment = &mut self.segments[self.current];
+            let room = (segment.buffer.bytes - segment.filled) as usize;
+            if room == 0 {
+                self.flush()?;
+                continue;
+            }
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            let count = now.len() as u64;
+            segment.buffer.map(segment.filled, count, |memory| memory.copy_from_slice(now))?;
+            let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes: count };
+            segment.copies.copy(from, Slice { bytes: count, ..target.clone() });
+            segment.filled += count;
+            target.offset += count;
+            bytes = later;
         }
         Ok(())
     }

@@ -75,7 +75,7 @@ pub fn choose<S, P, T>(
         let own = if replaced && !std::ptr::eq(kernel, of) {
             Err("a user's shader is registered".into())
         } else {
-            kernel.fitting(stored, to.capabilities, Some(sizes))
+            kernel.fitting((stored, to.numerics()), to.capabilities, Some(sizes))
         };
         match own.and_then(|variant| Ok((variant, tile(to, site, variant)?))) {
             Ok((variant, tile)) => {

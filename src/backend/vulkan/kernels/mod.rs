@@ -10,6 +10,7 @@ mod builds;
 pub mod elementwise;
 mod embedding_backward;
 mod embedding_sum;
+mod everywhere;
 mod experts;
 mod grow_unit;
 pub mod linear;
@@ -35,8 +36,8 @@ use std::collections::BTreeMap;
 
 use self::{
     attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
-    embedding_backward::*, embedding_sum::*, experts::*, grow_unit::*, linear::*, matmul::*, pool::*, quantize::*,
-    reduce::*, rope::*, rowwise::*, sort_indices::*,
+    embedding_backward::*, embedding_sum::*, everywhere::*, experts::*, grow_unit::*, linear::*, matmul::*, pool::*,
+    quantize::*, reduce::*, rope::*, rowwise::*, sort_indices::*,
 };
 use super::Capabilities;
 use super::kernel::Dispatch;
@@ -92,9 +93,10 @@ macro_rules! lowerings {
     ($($file:ident { $($variant:ident = $name:ident),+ })*) => {
         /// Adds the dispatches of a node, by the function named after the op.
         fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
-            if to.numerics() == Numerics::Everywhere {
-                let reason = "no Vulkan device has a kernel of numerics=\"everywhere\" for it";
-                return Err(Error::unsupported(to.op().name(), reason));
+            match (to.numerics(), to.op()) {
+                (Numerics::Everywhere, Op::Linear(op)) => return linear_everywhere(to, op),
+                (Numerics::Everywhere, Op::Attention(op)) => return attention_everywhere(to, op),
+                _ => {}
             }
             match to.op() {
                 $($(Op::$variant(op) => $name(to, op),)+)*

@@ -2,11 +2,19 @@
 
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::kernel::{Extent, Range};
+use crate::backend::vulkan::lowering::Lowering;
+use crate::numerics::Numerics;
 use crate::ops::{Dim, Shape};
 use crate::{Error, Result};
 
 /// The fewest invocations that share a row; independent of the subgroup size, so that every device adds in the same order.
 pub const LANES: u32 = 32;
+
+/// Invocations that share a row, and partial sums of it, where its numbers are the same on every device.
+pub const EVERYWHERE_LANES: u32 = 64;
+
+/// Most groups of four columns that an invocation may keep in registers.
+const MOST_QUADS: u32 = 8;
 
 /// Rows per workgroup of 256 invocations.
 pub const fn rows_per_group(lanes: u32) -> u32 {
@@ -141,12 +149,21 @@ pub struct Held {
 impl Held {
     /// The distribution for rows of `columns` columns.
     pub fn of(columns: u32) -> Held {
-        /// Most groups of four columns that an invocation may keep in registers.
-        const MOST: u32 = 8;
-        let lanes = if columns <= 4 * MOST * LANES { LANES } else { 256 };
+        let lanes = if columns <= 4 * MOST_QUADS * LANES { LANES } else { 256 };
         let quads = columns.div_ceil(4 * lanes).max(1);
-        let held = quads <= MOST;
+        let held = quads <= MOST_QUADS;
         Held { lanes, quads: if held { quads } else { 1 }, held, vector: columns.is_multiple_of(4) }
+    }
+
+    /// The distribution for rows of `columns` columns in a plan of these numbers: 64 lanes, whatever the columns, where they
+    /// are the same on every device.
+    pub fn in_plan(to: &Lowering<'_>, columns: u32) -> Held {
+        if to.numerics() == Numerics::Run {
+            return Held::of(columns);
+        }
+        let quads = columns.div_ceil(4 * EVERYWHERE_LANES).max(1);
+        let held = quads <= MOST_QUADS;
+        Held { lanes: EVERYWHERE_LANES, quads: if held { quads } else { 1 }, held, vector: false }
     }
 
     /// Workgroups for all rows.

@@ -1,6 +1,6 @@
 //! Ops whose kernels keep rows in registers, one dispatch each: `shaders/include/rows/held-rows.glsl`.
 
-use super::rows::{Held, LANES, Rows, along, rows_per_group, spread};
+use super::rows::{EVERYWHERE_LANES, Held, LANES, Rows, along, rows_per_group, spread};
 use crate::backend::vulkan::generated::{
     cross_entropy, cross_entropy_backward, layer_norm, layer_norm_backward, layer_norm_moments,
     layer_norm_quantize_rows, layer_norm_weight_backward, layer_norm_weight_backward_join, normalize,
@@ -10,6 +10,7 @@ use crate::backend::vulkan::generated::{
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::dtype::DType;
+use crate::numerics::Numerics;
 use crate::ops::rope;
 use crate::ops::softmax::Broadcast;
 use crate::ops::{
@@ -25,7 +26,7 @@ type Norm = layer_norm::Push;
 /// A norm of the result's rows, or its gradient.
 fn norm<C: Specialization<Push = Norm> + From<Held>>(to: &mut Lowering<'_>, eps: f32) -> Result<()> {
     let rows = Rows::of_each(&to.result().shape)?;
-    let form = Held::of(rows.columns);
+    let form = Held::in_plan(to, rows.columns);
     to.dispatch(Norm { eps, ..rows.into() }, C::from(form), form.grid(rows))
 }
 
@@ -112,7 +113,7 @@ pub fn softmax_backward(to: &mut Lowering<'_>, _: &SoftmaxBackward) -> Result<()
 /// `softmax`
 pub fn softmax(to: &mut Lowering<'_>, op: &Softmax) -> Result<()> {
     let (rows, mask) = (Rows::of(&to.result().shape)?, Mask::of(to)?);
-    let form = Held::of(rows.columns);
+    let form = Held::in_plan(to, rows.columns);
     let Mask { kind, queries, sizes: [_, size_1, size_2], steps: [step_0, step_1, step_2] } = mask;
     let push = softmax::Push { queries, size_1, size_2, step_0, step_1, step_2, ..rows.into() };
     let constants = softmax::Constants { mask: kind, causal: op.causal, masked: op.masked, ..form.into() };
@@ -168,10 +169,12 @@ pub fn normalize(to: &mut Lowering<'_>, op: &Normalize) -> Result<()> {
     /// Columns, or groups of four columns, that a lane keeps in registers.
     const MOST_HELD: u32 = 8;
     let rows = Rows::of(&to.result().shape)?;
-    let vector = rows.columns % 4 == 0;
+    let everywhere = to.numerics() == Numerics::Everywhere;
+    let vector = rows.columns % 4 == 0 && !everywhere;
     let units = if vector { rows.columns / 4 } else { rows.columns };
     // The fewest lanes that can keep the row in registers, so that a workgroup has enough rows to hide its barriers.
     let lanes = [LANES, 2 * LANES, 4 * LANES].into_iter().find(|lanes| units <= MOST_HELD * lanes).unwrap_or(8 * LANES);
+    let lanes = if everywhere { EVERYWHERE_LANES } else { lanes };
     let held = Some(units.div_ceil(lanes)).filter(|held| *held <= MOST_HELD).unwrap_or(0);
     let groups = match rows.tiles(rows_per_group(lanes)) {
         Extent::Fixed(groups) => Extent::Fixed(groups.min(to.capabilities.workgroup_count[0])),

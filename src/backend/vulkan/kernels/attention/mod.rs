@@ -16,7 +16,7 @@ use crate::ops::{Attention, Counts, Dim};
 use crate::{Error, Result};
 
 /// The results of a wider head would not fit an invocation's registers.
-const MOST_HEAD_DIM: usize = 256;
+pub(super) const MOST_HEAD_DIM: usize = 256;
 
 /// Beyond the length of any text, and far from overflow of the shader's integers.
 const FAR: u32 = 1 << 30;
@@ -112,7 +112,7 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
 
 impl Blocks {
     /// The constants that follow from the op.
-    fn of(op: &Attention) -> Self {
+    pub(super) fn of(op: &Attention) -> Self {
         let (causal, window, bias) = (op.causal, op.window > 0, op.bias);
         let (head_dim, soft_cap, dropout) = (op.head_dim as u32, op.soft_cap, op.dropout);
         Blocks { head_dim, causal, window, bias, soft_cap, dropout, ..Blocks::default() }
@@ -127,7 +127,7 @@ pub fn starts_at(to: &Lowering<'_>, op: &Attention, queries: usize, elements: us
 }
 
 /// The push block of all builds: lengths of rows and columns are in units of `unit` elements.
-fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
+pub(super) fn push(to: &Lowering<'_>, op: &Attention, unit: usize) -> Push {
     let units = |columns: usize| (columns / unit) as u32;
     let [q_stride, k_stride, v_stride] = [0, 1, 2].map(|place| units(to.shape(place).columns()));
     let table = (op.bias || op.distances.is_some()).then(|| to.shape(5));

@@ -136,7 +136,7 @@ impl Multiplied {
     }
 }
 
-fn number(activation: Option<ActivationKind>) -> u32 {
+pub(super) fn number(activation: Option<ActivationKind>) -> u32 {
     activation.unwrap_or(ActivationKind::Identity) as u32
 }
 

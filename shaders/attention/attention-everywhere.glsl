@@ -1,0 +1,353 @@
+#version 460
+// Computes: attention as attention.glsl with masks, biases and a soft cap, with the same bits on every device: products of
+// queries and keys, and of weights and values, are exact sums of integers.
+// Grid: x = ceil(T / 32) tiles of packed tokens, which may include several texts, continued along z; y = heads.
+// Reduction order: keys in blocks of 64 from the text's first, each an exact sum; blocks are rescaled by powers of two.
+// Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM is at most 256. Loops are unrolled in part: lavapipe ends
+// all loops of an invocation after 65,535 iterations together.
+//# numerics = ["everywhere"]
+//# made_of = { constants = "Blocks" }
+#extension GL_EXT_control_flow_attributes : require
+#define MASKS
+#include "counts.glsl"
+#include "numbers.glsl"
+#include "everywhere/integers.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint HEAD_DIM = 64;
+#include "attention.masks.glsl"
+
+layout(std430, binding = 1) readonly buffer Q { float q[]; };
+layout(std430, binding = 2) readonly buffer K { float k[]; };
+layout(std430, binding = 3) readonly buffer V { float v[]; };
+layout(std430, binding = 7) writeonly buffer Y { float y[]; };
+#include "attention/attention-push.glsl"
+#include "attention/attention-sight.glsl"
+
+const uint QUERIES = 32u;
+const uint KEYS = 64u;
+// Invocations that share a query: of a block lane + 8 j are its keys, of a chunk of columns its columns.
+const uint LANES = 8u;
+// A head is processed in chunks of 32 columns; odd strides keep neighbouring rows in different banks.
+const uint CHUNKS = (HEAD_DIM + 31) / 32;
+const uint STRIDE = 33u;
+const uint WEIGHT_STRIDE = 65u;
+// Below any power of two of a weight.
+const int NONE = -(1 << 30);
+
+shared int query_tile[QUERIES * STRIDE];
+// Of keys, then of values.
+shared int key_tile[KEYS * STRIDE];
+shared int weights[QUERIES * WEIGHT_STRIDE];
+// What decides the exponents of rows, and the largest bits of their magnitudes: queries, keys, values.
+shared int most[QUERIES + 2u * KEYS];
+shared uint largest[QUERIES + 2u * KEYS];
+const uint OF_KEYS = QUERIES;
+const uint OF_VALUES = QUERIES + KEYS;
+shared int lanes[256];
+shared uvec2 lane_sums[256];
+
+// The largest of the lanes of a query. Must be called by every invocation.
+int largest_of_lanes(int value) {
+    barrier();
+    lanes[gl_LocalInvocationIndex] = value;
+    barrier();
+    uint first = gl_LocalInvocationIndex / LANES * LANES;
+    [[unroll]] for (uint i = 0u; i < LANES; i++) {
+        value = max(value, lanes[first + i]);
+    }
+    return value;
+}
+
+void add(inout uvec2 sum, uvec2 more) {
+    sum.x += more.x;
+    sum.y += more.y + (sum.x < more.x ? 1u : 0u);
+}
+
+uvec2 sum_of_lanes(uvec2 value) {
+    barrier();
+    lane_sums[gl_LocalInvocationIndex] = value;
+    barrier();
+    uint first = gl_LocalInvocationIndex / LANES * LANES;
+    uvec2 sum = uvec2(0u);
+    [[unroll]] for (uint i = 0u; i < LANES; i++) {
+        add(sum, lane_sums[first + i]);
+    }
+    return sum;
+}
+
+void begin_measures(uint first, uint count) {
+    for (uint i = gl_LocalInvocationIndex; i < count; i += 256u) {
+        most[first + i] = NOTHING;
+        largest[first + i] = 0u;
+    }
+}
+
+// Declares MEASURES: measures `count` rows of NAME, columns `column` .. column + HEAD_DIM - 1 of `row` on, by so many invocations
+// each.
+#define MEASURE(MEASURES, NAME, PER_ROW)                                                                               \
+    void MEASURES(uint row, uint count, uint stride, uint column, uint place) {                                        \
+        uint own = gl_LocalInvocationIndex / PER_ROW;                                                                  \
+        if (own < count) {                                                                                             \
+            int own_most = NOTHING;                                                                                    \
+            uint own_largest = 0u;                                                                                     \
+            for (uint four = gl_LocalInvocationIndex % PER_ROW; four < HEAD_DIM; four += 4u * PER_ROW) {               \
+                [[unroll]] for (uint i = 0u; i < 4u; i++) {                                                            \
+                    uint d = min(four + PER_ROW * i, HEAD_DIM - 1u);                                                   \
+                    float number = NAME[(row + own) * stride + column + d];                                            \
+                    own_most = max(own_most, measure(number, 0));                                                      \
+                    own_largest = max(own_largest, floatBitsToUint(number) & 0x7fffffffu);                             \
+                }                                                                                                      \
+            }                                                                                                          \
+            atomicMax(most[place + own], own_most);                                                                    \
+            atomicMax(largest[place + own], own_largest);                                                              \
+        }                                                                                                              \
+    }
+
+MEASURE(measure_q, q, 8u)
+MEASURE(measure_k, k, 4u)
+MEASURE(measure_v, v, 4u)
+
+int exponent_at(uint place) {
+    return row_exponent(most[place], largest[place]);
+}
+
+// Declares STAGES: columns 32 chunk .. of `count` rows of NAME as halves of integers in TILE; zeros past the last, and of rows
+// that are not finite.
+#define STAGE(STAGES, NAME, TILE, ROWS)                                                                                \
+    void STAGES(uint row, uint count, uint stride, uint column, uint place, uint chunk) {                              \
+        uint d = 32u * chunk + gl_LocalInvocationIndex % 32u;                                                          \
+        [[unroll]] for (uint turn = 0u; turn < ROWS / 8u; turn++) {                                                    \
+            uint own = gl_LocalInvocationIndex / 32u + 8u * turn;                                                      \
+            int number = 0;                                                                                            \
+            if (own < count && d < HEAD_DIM) {                                                                         \
+                int exponent = exponent_at(place + own);                                                               \
+                if (exponent != NOT_FINITE) {                                                                          \
+                    number = halves(scaled_integer(NAME[(row + own) * stride + column + d], 22 - exponent));           \
+                }                                                                                                      \
+            }                                                                                                          \
+            TILE[own * STRIDE + gl_LocalInvocationIndex % 32u] = number;                                               \
+        }                                                                                                              \
+    }
+
+STAGE(stage_q, q, query_tile, QUERIES)
+STAGE(stage_k, k, key_tile, KEYS)
+STAGE(stage_v, v, key_tile, KEYS)
+
+// x 2^d, d <= 0; NaN and infinity stay.
+float shifted(float x, int d) {
+    float found = d < -126 ? 0.0 : settled(x * power_of_two(d));
+    return is_finite(x) ? found : x;
+}
+
+// e^x = e 2^n, as x within 2^20 of 0.
+void weight_parts(float x, out float e, out int power) {
+    float within = clamp(x, -1048576.0, 1048576.0);
+    EXPONENTIAL_PARTS(within)
+    e = y;
+    power = integer(n);
+}
+
+// round(e 2^(d + 30)), d <= 0.
+uint fixed_point(float e, int d) {
+    uint bits = floatBitsToUint(e);
+    uint mantissa = (bits & 0x007fffffu) | 0x00800000u;
+    int places = clamp(120 - int(bits >> 23) - d, -7, 25);
+    if (places <= 0) {
+        return mantissa << uint(-places);
+    }
+    return (mantissa + ((1u << uint(places)) >> 1) - 1u + ((mantissa >> uint(places)) & 1u)) >> uint(places);
+}
+
+void main() {
+    uint first = group_x() * QUERIES;
+    uint head = gl_WorkGroupID.y;
+    uint last = min(first + QUERIES, counts.tokens);
+    if (first >= last) {
+        return;
+    }
+    uint q_column = push.q_column + head * HEAD_DIM;
+    uint k_column = push.k_column + head / push.group * HEAD_DIM;
+    uint v_column = push.v_column + head / push.group * HEAD_DIM;
+    uint row = gl_LocalInvocationIndex / LANES;
+    uint lane = gl_LocalInvocationIndex % LANES;
+
+    begin_measures(0u, QUERIES);
+    barrier();
+    measure_q(first, last - first, push.q_stride, q_column, 0u);
+    barrier();
+    int query_exponent = exponent_at(row);
+
+    // Columns 32 chunk + lane + 8 c of the result are result[chunk][c]; powers of two are relative to that of the query.
+    vec4 result[CHUNKS];
+    [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+        result[chunk] = vec4(0.0);
+    }
+    float total = 0.0;
+    int power = NONE;
+    bool spoilt = false;
+
+    LAST_TEXT(first_text, counts.texts, q_offsets[middle] <= first)
+    for (uint text = first_text; text < counts.texts && q_offsets[text] < last; text++) {
+        uint begin = q_offsets[text];
+        uint end = min(q_offsets[text + 1u], last);
+        uint key_begin = kv_offsets[text / push.shared_by];
+        uint key_count = kv_offsets[text / push.shared_by + 1u] - key_begin;
+        if (begin >= end) {
+            continue;
+        }
+        uint queries = q_offsets[text + 1u] - begin;
+        int first_place = place_of(max(first, begin) - begin, queries, key_count);
+        int last_place = first_place + int(end - 1u - max(first, begin));
+        int place = place_of(first + row - begin, queries, key_count);
+        bool own = first + row >= begin && first + row < end;
+        Sight some = sight_of_any(first_place, last_place, int(key_count));
+        Sight mine = sight_of(place, int(key_count));
+        uint table = BIAS ? (text * gl_NumWorkGroups.y + head) % push.bias_rows * (2u * push.reach + 1u) : 0u;
+        uint limit = uint(end_of(some));
+        for (uint at = 0u; at < limit; at += KEYS) {
+            if (WINDOW && int(at) >= some.leading) {
+                // Blocks that no query of the tile sees are skipped.
+                at = max(at, uint(some.begin) / KEYS * KEYS);
+            }
+            uint block = key_begin + at;
+            uint keys = min(KEYS, key_count - at);
+            barrier();
+            begin_measures(OF_KEYS, 2u * KEYS);
+            barrier();
+            measure_k(block, keys, push.k_stride, k_column, OF_KEYS);
+            measure_v(block, keys, push.v_stride, v_column, OF_VALUES);
+
+            ivec3 parts[8];
+            [[unroll]] for (uint j = 0u; j < 8u; j++) {
+                parts[j] = ivec3(0);
+            }
+            for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+                barrier();
+                stage_q(first, last - first, push.q_stride, q_column, 0u, chunk);
+                stage_k(block, keys, push.k_stride, k_column, OF_KEYS, chunk);
+                barrier();
+                for (uint eight = 0u; eight < 32u; eight += 8u) {
+                    [[unroll]] for (uint step = 0u; step < 8u; step++) {
+                        uint d = eight + step;
+                        int query = query_tile[row * STRIDE + d];
+                        [[unroll]] for (uint j = 0u; j < 8u; j++) {
+                            add_product(query, key_tile[(lane + LANES * j) * STRIDE + d], parts[j]);
+                        }
+                    }
+                }
+            }
+
+            // The weights e 2^n of visible keys; n of others is NONE.
+            float e[8];
+            int n[8];
+            int block_power = NONE;
+            int bad = 0;
+            for (uint j = 0u; j < 8u; j++) {
+                uint key = lane + LANES * j;
+                n[j] = NONE;
+                e[j] = 1.0;
+                if (own && key < keys && sees(mine, int(at + key))) {
+                    int key_exponent = exponent_at(OF_KEYS + key);
+                    uvec2 sum = uvec2(0u);
+                    add_sums(sum, parts[j]);
+                    float score = settled(assembled(sum, query_exponent + key_exponent - 44));
+                    if (query_exponent == NOT_FINITE || key_exponent == NOT_FINITE) {
+                        score = uintBitsToFloat(0x7fc00000u);
+                    }
+                    score = PRODUCT(score, settled(push.scale));
+                    if (SOFT_CAP > 0.0) {
+                        score = PRODUCT(SOFT_CAP, hyperbolic_tangent(divided(score, SOFT_CAP)));
+                    }
+                    if (BIAS) {
+                        int reach = int(push.reach);
+                        score += settled(bias[table + uint(clamp(int(at + key) - place, -reach, reach) + reach)]);
+                    }
+                    // Negative infinity is a masked key.
+                    if (floatBitsToUint(score) != 0xff800000u) {
+                        weight_parts(score, e[j], n[j]);
+                        if (is_nan(score) || exponent_at(OF_VALUES + key) == NOT_FINITE) {
+                            bad = 1;
+                            n[j] = NONE;
+                        }
+                        block_power = max(block_power, n[j]);
+                    }
+                }
+            }
+            block_power = largest_of_lanes(block_power);
+            spoilt = largest_of_lanes(bad) > 0 || spoilt;
+
+            // The denominator in fixed point, and the exponent of the numerator's integers.
+            uvec2 sum = uvec2(0u);
+            int exponent = NONE;
+            [[unroll]] for (uint j = 0u; j < 8u; j++) {
+                uint value = OF_VALUES + lane + LANES * j;
+                if (n[j] != NONE) {
+                    add(sum, uvec2(n[j] - block_power < -33 ? 0u : fixed_point(e[j], n[j] - block_power), 0u));
+                    if (most[value] != NOTHING) {
+                        exponent = max(exponent, n[j] + exponent_at(value) + (int(floatBitsToUint(e[j]) + 65793u) >> 23) - 127);
+                    }
+                }
+            }
+            sum = sum_of_lanes(sum);
+            exponent = largest_of_lanes(exponent);
+            [[unroll]] for (uint j = 0u; j < 8u; j++) {
+                uint key = lane + LANES * j;
+                int weight = 0;
+                if (n[j] != NONE && most[OF_VALUES + key] != NOTHING) {
+                    weight = scaled_integer(e[j], n[j] + exponent_at(OF_VALUES + key) + 22 - exponent);
+                }
+                weights[row * WEIGHT_STRIDE + key] = halves(weight);
+            }
+
+            // A block without visible keys changes nothing.
+            bool seen = block_power != NONE;
+            int next = max(power, block_power);
+            int shrink = power - next;
+            if (seen) {
+                total = shifted(total, shrink) + shifted(assembled(sum, -30), block_power - next);
+                power = next;
+            }
+            for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+                barrier();
+                stage_v(block, keys, push.v_stride, v_column, OF_VALUES, chunk);
+                barrier();
+                ivec3 products[4];
+                [[unroll]] for (uint c = 0u; c < 4u; c++) {
+                    products[c] = ivec3(0);
+                }
+                for (uint eight = 0u; eight < KEYS; eight += 8u) {
+                    [[unroll]] for (uint step = 0u; step < 8u; step++) {
+                        uint key = eight + step;
+                        int weight = weights[row * WEIGHT_STRIDE + key];
+                        [[unroll]] for (uint c = 0u; c < 4u; c++) {
+                            add_product(weight, key_tile[key * STRIDE + lane + LANES * c], products[c]);
+                        }
+                    }
+                }
+                if (seen) {
+                    [[unroll]] for (uint c = 0u; c < 4u; c++) {
+                        uvec2 product = uvec2(0u);
+                        add_sums(product, products[c]);
+                        float added = settled(assembled(product, exponent - 44 - next));
+                        result[chunk][c] = shifted(result[chunk][c], shrink) + added;
+                    }
+                }
+            }
+        }
+    }
+
+    float inverse = divided(1.0, total);
+    if (first + row < last) {
+        for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
+            for (uint c = 0u; c < 4u; c++) {
+                uint column = 32u * chunk + lane + LANES * c;
+                if (column < HEAD_DIM) {
+                    float quotient = power == NONE ? 0.0 : PRODUCT(result[chunk][c], inverse);
+                    y[(first + row) * push.y_stride + head * HEAD_DIM + column] =
+                        spoilt ? uintBitsToFloat(0x7fc00000u) : canonical(quotient);
+                }
+            }
+        }
+    }
+}
