@@ -1,7 +1,7 @@
 //! Modules whose results have the same bits on every device: which instructions they may have, and the decoration that keeps a
 //! compiler from fusing or reordering two of them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rspirv::binary::Assemble;
 use rspirv::dr::{Instruction, Module, Operand};
@@ -14,7 +14,7 @@ const ARITHMETIC: [Op; 4] = [Op::FAdd, Op::FSub, Op::FMul, Op::FNegate];
 
 /// All else that functions may have: comparisons, selections and conversions, integers, memory and control.
 #[rustfmt::skip]
-const EXACT: [Op; 93] = [
+const EXACT: [Op; 99] = [
     Op::FOrdEqual, Op::FOrdNotEqual, Op::FOrdLessThan, Op::FOrdGreaterThan, Op::FOrdLessThanEqual, Op::FOrdGreaterThanEqual,
     Op::FUnordEqual, Op::FUnordNotEqual, Op::FUnordLessThan, Op::FUnordGreaterThan, Op::FUnordLessThanEqual,
     Op::FUnordGreaterThanEqual, Op::Select, Op::ConvertFToU, Op::ConvertFToS, Op::ConvertSToF, Op::ConvertUToF, Op::Bitcast,
@@ -29,7 +29,20 @@ const EXACT: [Op; 93] = [
     Op::CompositeInsert, Op::VectorShuffle, Op::VectorExtractDynamic, Op::VectorInsertDynamic, Op::CopyObject,
     Op::CopyLogical, Op::Undef, Op::Phi, Op::FunctionParameter, Op::FunctionCall, Op::Label, Op::Branch,
     Op::BranchConditional, Op::Switch, Op::SelectionMerge, Op::LoopMerge, Op::Return, Op::ReturnValue, Op::Unreachable,
-    Op::Nop,
+    Op::Nop, Op::SConvert, Op::UConvert, Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixStoreKHR,
+    Op::CooperativeMatrixLengthKHR, Op::CooperativeMatrixMulAddKHR,
+];
+
+/// What modules may ask of a device: integers of other widths, and matrices, whose elements are checked.
+const CAPABILITIES: [Capability; 6] = [
+    Capability::Shader, Capability::Int8, Capability::Int64, Capability::CooperativeMatrixKHR, Capability::VulkanMemoryModel,
+    Capability::GroupNonUniform,
+];
+
+/// What may have a matrix of floats as its result.
+const MOVES: [Op; 8] = [
+    Op::Load, Op::Variable, Op::CompositeConstruct, Op::CompositeInsert, Op::CooperativeMatrixLoadKHR, Op::Undef, Op::CopyObject,
+    Op::AccessChain,
 ];
 
 /// Functions of GLSL.std.450, by number: round to even, truncate, absolute values, floor; smallest, largest and bounded
@@ -49,10 +62,19 @@ pub fn everywhere(words: &[u32]) -> Result<Vec<u32>, String> {
     keep_called(&mut module)?;
     let refused = |what: String| Err(format!("{what} may differ between devices"));
     for capability in &module.capabilities {
-        if capability.operands != [Operand::Capability(Capability::Shader)] {
+        if !matches!(capability.operands[..], [Operand::Capability(own)] if CAPABILITIES.contains(&own)) {
             return refused(format!("{:?}", capability.operands));
         }
     }
+    let types: HashMap<Word, &Instruction> =
+        module.types_global_values.iter().filter_map(|own| Some((own.result_id?, own))).collect();
+    // Of a matrix that of its elements.
+    let is_float_matrix = |id: Option<Word>| {
+        let of = |id: Word| types.get(&id).copied();
+        let matrix = id.and_then(of).filter(|own| own.class.opcode == Op::TypeCooperativeMatrixKHR);
+        let element = matrix.and_then(|own| own.operands.first()?.id_ref_any()).and_then(of);
+        element.is_some_and(|own| own.class.opcode == Op::TypeFloat)
+    };
     let mut kept = HashSet::new();
     for annotation in &module.annotations {
         match annotation.operands[..] {
@@ -62,10 +84,14 @@ pub fn everywhere(words: &[u32]) -> Result<Vec<u32>, String> {
         }
     }
     for instruction in instructions(&module) {
-        let Instruction { class, result_id, operands, .. } = instruction;
+        let Instruction { class, result_id, result_type, operands, .. } = &instruction;
         match (class.opcode, &operands[..]) {
+            // Sums of matrices of integers are exact, of floats they have any order.
+            (op, _) if is_float_matrix(*result_type) && !MOVES.contains(&op) => {
+                return refused(format!("Op{op:?} of a matrix of floats"));
+            }
             (op, _) if ARITHMETIC.contains(&op) => {
-                let id = result_id.ok_or("arithmetic without a result")?;
+                let id = (*result_id).ok_or("arithmetic without a result")?;
                 if kept.insert(id) {
                     let operands = vec![Operand::IdRef(id), Operand::Decoration(Decoration::NoContraction)];
                     module.annotations.push(Instruction::new(Op::Decorate, None, None, operands));

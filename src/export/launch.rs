@@ -103,7 +103,7 @@ impl Buffers {
             Resource::Input(place) => 1 + place,
             Resource::Buffer(place) => 1 + self.inputs + place,
             Resource::Weight(id) => self.weights.iter().find(|(own, _)| *own == id).map_or(0, |(_, place)| *place),
-            Resource::Counts | Resource::State(_) | Resource::Integers(_) => 0,
+            Resource::Counts | Resource::State(_) | Resource::Integers(..) => 0,
         }
     }
 }

@@ -161,7 +161,7 @@ impl Shape {
     }
 
     /// The same shape with a last axis of `columns`.
-    pub(super) fn with_columns(&self, columns: usize) -> Self {
+    pub(crate) fn with_columns(&self, columns: usize) -> Self {
         let leading = self.0.split_last().map_or(&[][..], |(_, leading)| leading);
         Shape([leading, &[Dim::Fixed(columns)]].concat())
     }

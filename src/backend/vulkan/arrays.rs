@@ -7,6 +7,7 @@ use super::bindings::DescriptorBindingBuilder;
 use super::device::Opened;
 use super::free_list::Held;
 use super::kernel::Access;
+use super::kernels::with_integers;
 use super::lock;
 use super::prepared::Ready;
 use super::raw::{Buffer, Grid, Kind, Launch, Slice};
@@ -103,6 +104,7 @@ impl ArrayEngine for VulkanArrays {
             let work = &mut *lock(&self.work);
             (work.counts(counts)?, work.budget.clone())
         };
+        let plan = with_integers(Arc::new(plan), &self.opened.device.capabilities);
         Ok(Prepared::new(Ready::new(&plan, (counts, memory), narrow, &self.opened, &budget)?))
     }
 

@@ -12,22 +12,69 @@ const ALIGNMENT: u64 = 256;
 /// Elements that are converted at a time, in whole rows.
 const PIECE: usize = 1 << 18;
 
-/// A weight of `[n, k]`: `n k` integers, then the exponents of the `n` rows and the balance of the `k` columns, in words.
+/// How a row of integers is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// A word each.
+    Words,
+    /// Three signed digits to the base 256, the lowest of all first, then the others: bytes, with zeros up to a multiple of
+    /// [`Form::STEP`].
+    Digits,
+}
+
+impl Form {
+    /// Terms of which a row of digits has a multiple.
+    const STEP: usize = 64;
+
+    /// Words of a row of `k` integers.
+    pub fn words(self, k: usize) -> usize {
+        match self {
+            Form::Words => k,
+            Form::Digits => 3 * k.next_multiple_of(Form::STEP) / 4,
+        }
+    }
+
+    /// Writes a row.
+    fn write(self, row: &[i32], out: &mut [u8]) {
+        match self {
+            Form::Words => out.copy_from_slice(bytemuck::cast_slice(row)),
+            Form::Digits => {
+                out.fill(0);
+                let places = out.len() / 3;
+                for (k, q) in row.iter().enumerate() {
+                    // The lowest byte as a signed one, and the rest of the number without it.
+                    (0..3).fold(*q, |rest, digit| {
+                        out[digit * places + k] = rest as u8;
+                        (rest - i32::from(rest as i8)) >> 8
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A weight of `[n, k]`: its rows of integers, then the exponents of the `n` rows and the balance of the `k` columns, in words.
 pub(super) struct Integers {
     n: usize,
     k: usize,
+    form: Form,
 }
 
 impl Integers {
     /// The layout of a value.
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn of(value: &Value, form: Form) -> Self {
         let k = value.shape.columns();
-        Integers { n: value.shape.elements(Counts::default()) / k.max(1), k }
+        Integers { n: value.shape.elements(Counts::default()) / k.max(1), k, form }
+    }
+
+    /// Words of the rows.
+    fn words(&self) -> usize {
+        self.n * self.form.words(self.k)
     }
 
     /// The first byte of the exponents.
     fn exponents(&self) -> u64 {
-        (4 * self.n as u64 * self.k as u64).next_multiple_of(ALIGNMENT)
+        (4 * self.words() as u64).next_multiple_of(ALIGNMENT)
     }
 
     /// Bytes of all.
@@ -37,8 +84,9 @@ impl Integers {
 
     /// The integers, and the exponents with the balance.
     pub(super) fn ranges(&self, id: ValueId) -> [Range; 2] {
-        let part = |offset, words| Range { resource: Resource::Integers(id), offset, bytes: Some(4 * words as u64) };
-        [part(0, self.n * self.k), part(self.exponents(), self.n + self.k)]
+        let resource = Resource::Integers(id, self.form);
+        let part = |offset, words| Range { resource, offset, bytes: Some(4 * words as u64) };
+        [part(0, self.words()), part(self.exponents(), self.n + self.k)]
     }
 
     /// Converts the tensors of which the weight is stacked, and passes bytes to `write` with their places.
@@ -58,14 +106,18 @@ impl Integers {
             Ok(())
         })?;
         let balance = columns.balance();
-        let (mut found, mut at) = (vec![0; piece], 0);
+        let row_bytes = 4 * self.form.words(self.k);
+        let (mut found, mut at) = (vec![0; self.k], 0);
+        let mut bytes = vec![0; piece / self.k.max(1) * row_bytes];
         let mut exponents = Vec::with_capacity(self.n + self.k);
         each(tensors, &mut numbers, |rows| {
-            for (row, found) in rows.chunks_exact(self.k).zip(found.chunks_exact_mut(self.k)) {
-                exponents.push(integers(row, &balance, Side::Weight, found));
+            for (row, out) in rows.chunks_exact(self.k).zip(bytes.chunks_exact_mut(row_bytes)) {
+                exponents.push(integers(row, &balance, Side::Weight, &mut found));
+                self.form.write(&found, out);
             }
-            write(at, bytemuck::cast_slice(&found[..rows.len()]))?;
-            at += 4 * rows.len() as u64;
+            let written = &bytes[..rows.len() / self.k.max(1) * row_bytes];
+            write(at, written)?;
+            at += written.len() as u64;
             Ok(())
         })?;
         if exponents.len() != self.n {
@@ -87,4 +139,22 @@ fn each(tensors: &[TensorView<'_>], numbers: &mut [f32], mut with: impl FnMut(&[
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_signed_bytes_are_the_number() {
+        let row = [0, 1, -1, 127, 128, -128, -129, 32_639, 32_640, -32_896, -32_897, 8_355_711, -8_355_711];
+        let mut bytes = vec![1; 4 * Form::Digits.words(row.len())];
+        Form::Digits.write(&row, &mut bytes);
+        assert_eq!(bytes.len(), 3 * 64);
+        let digit = |digit: usize, k: usize| i32::from(bytes[64 * digit + k] as i8);
+        for k in 0..64 {
+            let found = digit(0, k) + 256 * digit(1, k) + 65_536 * digit(2, k);
+            assert_eq!(found, row.get(k).copied().unwrap_or(0));
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! A shader variant and a dispatch of it, both as plain data: no Vulkan calls here.
 
+use super::integers::Form;
 use super::module::Module;
 use super::{Capabilities, Feature, capabilities, interface};
 use crate::dtype::DType;
@@ -154,7 +155,7 @@ pub enum Resource {
     /// A constant.
     Weight(ValueId),
     /// The weight of a product as integers, in the layout of [`Integers`](super::integers::Integers).
-    Integers(ValueId),
+    Integers(ValueId, Form),
     /// A buffer of the plan.
     Buffer(usize),
 }

@@ -1,6 +1,6 @@
 //! Lowers a node to dispatches: what kernels need of the node, and the only place where a dispatch is created.
 
-use super::integers::Integers;
+use super::integers::{Form, Integers};
 use super::kernel::{Binding, Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
 use crate::backend::Narrow;
@@ -249,20 +249,24 @@ impl<'a> Lowering<'a> {
         Error::unsupported(self.op().name(), "no Vulkan device has a kernel of numerics=\"everywhere\" for it")
     }
 
-    /// The weight at a position as integers: their memory, and that of their exponents and balance.
-    ///
-    /// # Errors
-    /// `Unsupported` for an operand that is not a constant of the plan: its balance is computed when it is loaded.
-    pub fn integers(&self, place: usize) -> Result<[Range; 2]> {
+    /// Whether the operand at a position is a constant of the plan.
+    pub fn is_constant(&self, place: usize) -> bool {
+        self.plan.storage[self.node.operands[place].0] == Storage::Weight
+    }
+
+    /// The weight at a position as integers, their memory and that of their exponents and balance, if it is a constant of the
+    /// plan.
+    pub fn integers(&self, place: usize, form: Form) -> Option<[Range; 2]> {
         let id = self.node.operands[place];
-        let (Storage::Weight, Range { offset: 0, bytes: None, .. }) = (self.plan.storage[id.0], self.range(id)) else {
-            let name = &self.plan.graph.value(id).name;
-            let reason =
-                format!("{name} is computed or given at run time, numerics=\"everywhere\" takes a weight of the model");
-            return Err(self.unsupported(reason));
-        };
+        let constant = self.is_constant(place);
+        let whole = matches!(self.range(id), Range { offset: 0, bytes: None, .. });
         let id = self.plan.graph.viewed(id);
-        Ok(Integers::of(self.plan.graph.value(id)).ranges(id))
+        (constant && whole).then(|| Integers::of(self.plan.graph.value(id), form).ranges(id))
+    }
+
+    /// The node's scratch memory, in its order.
+    pub fn all_scratch(&self) -> Vec<Range> {
+        self.node.scratch.iter().map(|id| self.range(*id)).collect()
     }
 
     /// Adds a dispatch of the shader that [`Lowering::select`] returns for the kernel of these constants.

@@ -148,7 +148,7 @@ impl Prepared {
             Resource::Input(place) => bound.inputs.get(place).cloned(),
             Resource::State(place) => bound.states.get(place).cloned(),
             Resource::Buffer(place) => bound.buffers.get(place).cloned(),
-            constant @ (Resource::Weight(_) | Resource::Integers(_)) => {
+            constant @ (Resource::Weight(_) | Resource::Integers(..)) => {
                 self.regions.get(&constant).map(|region| self.weights.slice(*region))
             }
         };
@@ -228,7 +228,7 @@ impl Ready {
 pub(super) fn bound_constants(dispatches: &[Dispatch]) -> Vec<Resource> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     for Range { resource, .. } in dispatches.iter().flat_map(|d| &d.bindings) {
-        if matches!(resource, Resource::Weight(_) | Resource::Integers(_)) && seen.insert(*resource) {
+        if matches!(resource, Resource::Weight(_) | Resource::Integers(..)) && seen.insert(*resource) {
             found.push(*resource);
         }
     }

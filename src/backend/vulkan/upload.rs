@@ -30,7 +30,7 @@ const PIECE: usize = 1 << 16;
 pub(super) fn bytes_of(graph: &Graph, constant: Resource) -> u64 {
     match constant {
         Resource::Weight(id) => graph.value(id).bytes(Counts::default()) as u64,
-        Resource::Integers(id) => Integers::of(graph.value(id)).bytes(),
+        Resource::Integers(id, form) => Integers::of(graph.value(id), form).bytes(),
         _ => 0,
     }
 }
@@ -63,9 +63,9 @@ pub(super) fn upload(
                     ring.write(part, value.dtype, &mut target)?;
                 }
             }
-            Resource::Integers(id) => {
+            Resource::Integers(id, form) => {
                 let value = graph.value(id);
-                Integers::of(value).write(&value.tensors(source)?, |place, bytes| {
+                Integers::of(value, form).write(&value.tensors(source)?, |place, bytes| {
                     ring.write_bytes(bytes, Slice { offset: target.offset + place, ..target.clone() })
                 })?;
             }

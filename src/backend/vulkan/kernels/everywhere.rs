@@ -1,36 +1,133 @@
 //! Dispatches of products and attention whose results have the same bits on every device.
 
+use std::sync::Arc;
+
 use super::attention::{MOST_HEAD_DIM, push};
-use super::linear::number;
-use super::rows::{Rows, slices};
+use super::linear::{GROUP, number};
+use super::rows::{Rows, along, continued, slices};
 use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::{
-    Blocks, Product, attention_everywhere as attending, linear_everywhere as linear,
+    Blocks, Product, attention_everywhere as attending, column_balance, linear_everywhere as linear,
+    linear_everywhere_matrix as matrix, row_integers,
 };
-use crate::backend::vulkan::kernel::Extent;
+use crate::backend::vulkan::integers::Form;
+use crate::backend::vulkan::kernel::{Extent, Range};
 use crate::backend::vulkan::lowering::Lowering;
 use crate::dtype::DType;
-use crate::ops::{Attention, Dim, Linear, Residual};
+use crate::graph::{Node, Plan, Storage};
+use crate::numerics::Numerics;
+use crate::ops::{Attention, Counts, Dim, Linear, Residual, Shape};
 
-/// Rows and columns of a workgroup's tile.
+/// Rows and columns of a workgroup's tile; columns on matrix cores.
 const TILE: u32 = 64;
+const MATRIX_COLUMNS: u32 = 128;
+/// Rows, and columns, of a workgroup that makes integers of rows, and that measures columns.
+const ROWS: u32 = 4;
+const COLUMNS: u32 = 64;
 /// Queries of a workgroup.
 const QUERIES: u32 = 32;
 /// Terms of 46 bits that 64 bits hold.
 const MOST_TERMS: usize = 131_072;
 
-/// `linear`: one dispatch, or one per slice of the weight where it is too large to bind.
+/// What a product on a device needs besides its operands.
+struct Needs {
+    /// How the integers of both operands are stored.
+    form: Form,
+    /// Whether the weight is given at run time.
+    given: bool,
+}
+
+impl Needs {
+    /// Of a weight of `[n, k]`.
+    fn new(capabilities: &Capabilities, [n, k]: [usize; 2], constant: bool) -> Self {
+        let found = matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), capabilities, Some([n, k]));
+        Needs { form: if found.is_ok() { Form::Digits } else { Form::Words }, given: !constant }
+    }
+
+    /// Axes of its scratch memory: the integers of a weight that is given, its exponents with the balance; digits of the rows
+    /// of `x`, and their exponents.
+    fn scratch(&self, x: &Shape, [n, k]: [usize; 2]) -> Vec<Shape> {
+        let row = self.form.words(k);
+        let weight = self.given.then(|| [Shape::fixed(&[n, row]), Shape::fixed(&[n + k])]);
+        let rows = (self.form == Form::Digits).then(|| [x.with_columns(row), x.with_columns(1)]);
+        weight.into_iter().flatten().chain(rows.into_iter().flatten()).collect()
+    }
+}
+
+/// The plan with the scratch memory that its products need on a device where numbers are the same everywhere.
+pub fn with_integers(mut plan: Arc<Plan>, capabilities: &Capabilities) -> Arc<Plan> {
+    if plan.numerics == Numerics::Everywhere {
+        let needed = |(place, node): (usize, &Node)| {
+            Linear::of(&node.op)?;
+            let [x, weight] = [0, 1].map(|operand| plan.graph.value(node.operands[operand]));
+            let sizes = [weight.shape.elements(Counts::default()) / weight.shape.columns().max(1), weight.shape.columns()];
+            let constant = plan.storage[node.operands[1].0] == Storage::Weight;
+            let shapes = Needs::new(capabilities, sizes, constant).scratch(&x.shape, sizes);
+            (!shapes.is_empty()).then_some((place, shapes))
+        };
+        let needed: Vec<_> = plan.graph.nodes.iter().enumerate().filter_map(needed).collect();
+        if !needed.is_empty() {
+            Arc::make_mut(&mut plan).add_scratch(needed);
+        }
+    }
+    plan
+}
+
+/// Rows as integers, with their exponents; the balance of columns is in `exponents` after `count` exponents.
+fn rows_as_integers(
+    to: &mut Lowering<'_>,
+    (part, rows): (&str, Rows),
+    [x, exponents, integers, row_exponents]: [Range; 4],
+    (constants, balance_at): (row_integers::Constants, u32),
+) -> Result<()> {
+    let push = row_integers::Push { rows_of: rows.rows_of, rows: rows.rows, k: rows.columns, balance_at };
+    let build = to.own(DType::F32, push, constants)?;
+    let given =
+        [("x", x), ("exponents", exponents), ("integers", integers), ("row_exponents", row_exponents)];
+    to.add(build, part, &given, continued(rows.tiles(ROWS)))
+}
+
+/// `linear`: one dispatch, or one per slice of the weight where it is too large to bind; before it those that make integers of
+/// a weight that is given at run time and, for matrix cores, of the rows of `x`.
 pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
     let (n, k) = (to.result().shape.columns(), to.shape(1).columns());
     if k > MOST_TERMS {
         return Err(to.unsupported(format!("sums of {k} terms, numerics=\"everywhere\" on Vulkan takes {MOST_TERMS}")));
     }
-    let [integers, exponents] = to.integers(1)?;
-    let row_bytes = 4 * k as u64;
+    let constant = to.is_constant(1);
+    let Needs { form, given } = Needs::new(to.capabilities, [n, k], constant);
+    let matrix = form == Form::Digits;
+    let scratch = to.all_scratch();
+    let missing = || to.unsupported("it has no scratch memory".into());
+    let [integers, exponents] = match (to.integers(1, form), &scratch[..]) {
+        (Some(ranges), _) => ranges,
+        (None, [integers, exponents, ..]) if given => [*integers, *exponents],
+        _ => return Err(missing()),
+    };
+    if given {
+        let (weight, size) = (to.operand(1), [n as u32, k as u32]);
+        let push = column_balance::Push { n: size[0], k: size[1] };
+        for (last, grid) in [(false, size[1].div_ceil(COLUMNS)), (true, 1)] {
+            let build = to.own(DType::F32, push, column_balance::Constants { last })?;
+            to.add(build, "balance", &[("weight", weight), ("exponents", exponents)], along(Extent::Fixed(grid)))?;
+        }
+        let constants = row_integers::Constants { digits: matrix, weight: true };
+        let rows = Rows::new(Dim::Fixed(n), size[1]);
+        rows_as_integers(to, ("weight", rows), [weight, exponents, integers, exponents], (constants, size[0]))?;
+    }
+    let mut operands = vec![("exponents", exponents)];
+    if let (true, [.., digits, row_exponents]) = (matrix, &scratch[..]) {
+        let constants = row_integers::Constants { digits: true, weight: false };
+        let x = [to.operand(0), exponents, *digits, *row_exponents];
+        rows_as_integers(to, ("rows", Rows { columns: k as u32, ..rows }), x, (constants, n as u32))?;
+        operands.extend([("digits", *digits), ("row_exponents", *row_exponents)]);
+    }
+    let row_bytes = 4 * form.words(k) as u64;
+    let [height, width, group] = if matrix { [TILE, MATRIX_COLUMNS, GROUP] } else { [TILE, TILE, 1] };
     // As many as the grid has columns for.
-    let range = to.capabilities.storage_buffer_range.min(u64::from(Extent::MOST * TILE) * row_bytes);
+    let range = to.capabilities.storage_buffer_range.min(u64::from(Extent::MOST / group * width) * row_bytes);
     let limited = Capabilities { storage_buffer_range: range, ..to.capabilities.clone() };
     for slice in slices(integers, n, row_bytes, &limited)? {
         let push = Product {
@@ -42,11 +139,15 @@ pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
             y_columns: n as u32,
             ..Product::default()
         };
-        let residual = op.residual == Residual::Added;
-        let constants = linear::Constants { bias: op.bias, residual, activation: number(op.activation) };
-        let build = to.own(DType::F32, push.into(), constants)?;
-        let grid = [Extent::Fixed(slice.rows.div_ceil(TILE)), rows.tiles(TILE), Extent::Continued { axis: 1 }];
-        to.add(build, "", &[("weight", slice.range), ("exponents", exponents)], grid)?;
+        let (bias, residual, activation) = (op.bias, op.residual == Residual::Added, number(op.activation));
+        let build = match matrix {
+            true => to.own(DType::F32, push.into(), matrix::Constants { bias, residual, activation })?,
+            false => to.own(DType::F32, push.into(), linear::Constants { bias, residual, activation })?,
+        };
+        let across = Extent::Fixed(group * slice.rows.div_ceil(width));
+        let grid = [across, rows.tiles(group * height), Extent::Continued { axis: 1 }];
+        let given: Vec<_> = operands.iter().copied().chain([("weight", slice.range)]).collect();
+        to.add(build, "", &given, grid)?;
     }
     Ok(())
 }

@@ -34,6 +34,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use self::everywhere::with_integers;
 use self::{
     attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
     embedding_backward::*, embedding_sum::*, everywhere::*, experts::*, grow_unit::*, linear::*, matmul::*, pool::*,
