@@ -17,10 +17,10 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use self::{call::Way, calls::Hashed};
 pub use by_length::ByLength;
 #[cfg(feature = "vulkan")]
 pub(crate) use call::op_graph;
-pub use calls::Hashed;
 #[cfg(feature = "vulkan")]
 pub use dispatch::{Content, Dispatch};
 pub use program::Program;
@@ -174,7 +174,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::call`].
     pub fn call_as(self: &Arc<Self>, architecture: &str, op: &Op, operands: &[&Array]) -> Result<Array> {
-        Ok(self.call_all(architecture, &Hashed::from(op.clone()), operands)?.swap_remove(0))
+        Ok(self.call_all(architecture.into(), &Hashed::from(op.clone()), operands)?.swap_remove(0))
     }
 
     /// Runs an op and returns all its results, in order. An operand that the op updates is unchanged; the result is a
@@ -182,10 +182,10 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::call`].
-    pub fn call_all(self: &Arc<Self>, architecture: &str, op: &Hashed, operands: &[&Array]) -> Result<Vec<Array>> {
+    pub fn call_all(self: &Arc<Self>, way: Way<'_>, op: &Hashed, operands: &[&Array]) -> Result<Vec<Array>> {
         let name = op.op().name();
         operands.iter().try_for_each(|array| self.check_owns(array, format_args!("{name}: an operand")))?;
-        call::run(self, architecture, op, operands)
+        call::run(self, way, op, operands)
     }
 
     /// Checks that an array, called `what` in the message, is on this engine.

@@ -34,7 +34,33 @@ impl Numerics {
             Numerics::Everywhere => "everywhere-1",
         }
     }
+
+    /// Refuses training, of which `what` is a part, where numbers are the same everywhere.
+    ///
+    /// # Errors
+    /// `Unsupported` naming `what`.
+    ///
+    /// ```
+    /// use grilly::numerics::Numerics;
+    /// assert!(Numerics::Run.check_trains("a step").is_ok());
+    /// let refused = Numerics::Everywhere.check_trains("a step").unwrap_err().to_string();
+    /// assert!(refused.starts_with("a step: numerics=\"everywhere\": gradients, losses"));
+    /// ```
+    pub fn check_trains(self, what: &str) -> Result<()> {
+        if self == Numerics::Run {
+            return Ok(());
+        }
+        Err(Self::refused(what, OF_TRAINING))
+    }
+
+    /// The error for what [`Numerics::Everywhere`] does not cover.
+    pub(crate) fn refused(what: &str, reason: &str) -> Error {
+        Error::unsupported(what, format!("numerics=\"everywhere\": {reason}"))
+    }
 }
+
+/// Why the mode refuses what does not belong to inference.
+const OF_TRAINING: &str = "gradients, losses, optimisers, dropout and training: the mode covers inference";
 
 impl FromStr for Numerics {
     type Err = Error;
@@ -81,10 +107,11 @@ pub enum Coverage {
 
 impl Coverage {
     /// The reason for ops that do not belong to inference.
-    pub const OF_TRAINING: Coverage =
-        Coverage::Refused("gradients, losses, optimisers, dropout and training: the mode covers inference");
+    pub const OF_TRAINING: Coverage = Coverage::Refused(OF_TRAINING);
     /// The reason for the parts of attention.
     pub const OF_PARTS: Coverage = Coverage::Refused("a part of attention: the mode covers attention as a whole");
+    /// The reason for models whose products are of 8-bit integers.
+    pub const OF_INTEGERS: Coverage = Coverage::Refused("integer models: version 1 does not define their numbers");
     /// The reason for mixtures of experts.
     pub const OF_EXPERTS: Coverage = Coverage::Refused("mixtures of experts: version 1 does not define their numbers");
 }

@@ -100,6 +100,15 @@ def products():
     grilly.configure(float32_products="split")
 
 
+@pytest.fixture
+def numerics():
+    """Selects what numbers mean, until the test ends."""
+    import grilly
+
+    yield lambda name: grilly.configure(numerics=name)
+    grilly.configure(numerics="run")
+
+
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory):
     """`checkpoint(name)`: the folder of a variant from models/variant_list.py, written once a session."""

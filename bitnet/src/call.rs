@@ -215,7 +215,7 @@ impl Own<'_> {
     }
 
     fn all(&self, op: &str, attributes: Value, operands: &[&Array]) -> Result<Vec<Array>> {
-        self.engine.call_all("", &Hashed::from(Op::from_attributes(op, attributes)?), operands)
+        self.engine.call_all("".into(), &Hashed::from(Op::from_attributes(op, attributes)?), operands)
     }
 
     fn one(&self, op: &str, attributes: Value, operands: &[&Array]) -> Result<Array> {

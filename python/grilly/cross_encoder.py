@@ -53,7 +53,7 @@ class CrossEncoder(Scoring, Moving):
             cross-encoder; see `grilly.hub.resolve`.
         device: As for `SentenceTransformer`, like `prompts`, `default_prompt_name`, `cache_folder`,
             `trust_remote_code`, `revision`, `local_files_only`, `token`, `model_kwargs`, `processor_kwargs`,
-            `model_card_data`, `backend`, `dtype`, `num_threads`, `memory_limit` and `float32_products`.
+            `model_card_data`, `backend`, `dtype`, `num_threads`, `memory_limit`, `float32_products` and `numerics`.
         config_kwargs: As there; also `num_labels`, and `classifier_dropout`, which changes nothing.
         num_labels: Labels that the model must have; default: those it has.
         max_length: Maximum tokens per pair; default: the model's own.
@@ -181,11 +181,11 @@ class CrossEncoder(Scoring, Moving):
             return np.array([]) if convert_to_numpy else []
         with progress(count, show_progress_bar) as advance:
             found = call.encode(texts, advance) if texts else call.encode_pairs(firsts, seconds, advance)
-        scores = apply_activation(activation_fn or self.activation_fn, found.texts)
+        scores = apply_activation(activation_fn or self.activation_fn, found.texts, call.core.numerics)
         if self.num_labels == 1:
             scores = scores[:, 0]
         elif apply_softmax:
-            scores = softmax(scores)
+            scores = apply_activation(softmax, scores, call.core.numerics)
         result: Any = scores
         if convert_to_tensor:
             result = to_tensor(np.ascontiguousarray(scores))

@@ -18,8 +18,15 @@ def vulkan_available() -> bool:
     return any(device["position"] is not None for device in _core.info()["devices"])
 
 
-def configure(*, validation: bool | None = None, float32_products: Literal["split", "plain"] | None = None) -> None:
-    """Selects debug or release mode for this process, and how products of float32 numbers run; None changes nothing.
+def configure(
+    *,
+    validation: bool | None = None,
+    float32_products: Literal["split", "plain"] | None = None,
+    numerics: str | None = None,
+) -> None:
+    """Selects debug or release mode for this process, how products of float32 numbers run, and what numbers mean.
+
+    None changes nothing.
 
     In debug mode the validation layer is enabled, objects have names, every choice is logged to stderr, users' shaders
     are compiled with debug information and without optimisation, and their `debugPrintfEXT` output is logged if they
@@ -35,10 +42,14 @@ def configure(*, validation: bool | None = None, float32_products: Literal["spli
         validation: True for debug mode, overriding `GRILLY_DEBUG`; call before Vulkan is first used.
         float32_products: `"split"` or `"plain"`, for `grilly.functional`, `grilly.nn` and models loaded afterwards.
             Without matrix cores for float16, and on the CPU, both are the same.
+        numerics: `"run"`, the default, or `"everywhere"`, the same bits on every device: of `grilly.functional`,
+            `grilly.nn`, programs prepared and models loaded afterwards. Training and what belongs to it raise
+            `UnsupportedError` then. `"everywhere-1"` names the version.
 
     Raises:
         UnusableError: The mode is chosen, but Vulkan is in use already (a `RuntimeError`).
-        InvalidArgumentError: `float32_products` is another value (a `ValueError`).
+        InvalidArgumentError: `float32_products` or `numerics` is another value (a `ValueError`).
+        UnsupportedError: A version of `"everywhere"` that this build does not have.
 
     Source: split products: Ootomo and Yokota (2022), "Recovering single precision accuracy from Tensor Cores while
     surpassing the FP32 theoretical peak performance".
@@ -53,9 +64,12 @@ def configure(*, validation: bool | None = None, float32_products: Literal["spli
         >>> grilly.configure(float32_products="plain")
         >>> grilly.info()["float32_products"]
         'plain'
-        >>> grilly.configure(float32_products="split")
+        >>> grilly.configure(float32_products="split", numerics="everywhere")
+        >>> grilly.info()["numerics"]
+        'everywhere-1'
+        >>> grilly.configure(numerics="run")
     """
-    _core.configure(validation, float32_products)
+    _core.configure(validation, float32_products, numerics)
 
 
 def info() -> dict[str, Any]:
@@ -65,8 +79,8 @@ def info() -> dict[str, Any]:
         A dict with `version`; `devices`, a list of dicts in Vulkan's own order, each with `index` (for `VK_GPU_INDEX`),
         `position` (for `"vulkan:N"`, None if unusable), `unusable` (why, or None), `name`, `type`, `driver`, `api`,
         `memory` (bytes), `features`, `missing`, `limits` and `float32_products` (`"split"` if it can run them on matrix
-        cores); `choice` with `backend`, `name` and `reason`; `cpu` with `threads` and `simd`; `float32_products`, the
-        choice of `grilly.configure`; and `environment`, the current values of the variables.
+        cores); `choice` with `backend`, `name` and `reason`; `cpu` with `threads` and `simd`; `float32_products` and
+        `numerics`, the choices of `grilly.configure`; and `environment`, the current values of the variables.
 
     Raises:
         InvalidArgumentError: `VK_GPU_INDEX` is not a number.
@@ -74,7 +88,7 @@ def info() -> dict[str, Any]:
     Example:
         >>> import grilly
         >>> sorted(grilly.info())
-        ['choice', 'cpu', 'devices', 'environment', 'float32_products', 'version']
+        ['choice', 'cpu', 'devices', 'environment', 'float32_products', 'numerics', 'version']
     """
     return _core.info()
 
@@ -134,6 +148,7 @@ def format_info(facts: dict[str, Any]) -> str:
         f"  because: {choice['reason']}",
         f"CPU: {cpu['threads']} threads, {cpu['simd']}",
         f"float32 products: {facts['float32_products']}, where the device can",
+        f"numerics: {facts['numerics']}",
         f"Vulkan devices: {len(facts['devices']) or 'none'}",
     ]
     for device in facts["devices"]:

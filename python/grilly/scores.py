@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.everywhere import EVERYWHERE, computed
 
 __all__ = ["Activation", "activation_of", "apply_activation", "identity", "relu", "sigmoid", "softmax", "tanh"]
 
@@ -82,6 +83,13 @@ def softmax(logits: Floats) -> Floats:
 
 #: Functions by the last part of torch's class name.
 BY_CLASS: dict[str, Activation] = {"Identity": identity, "ReLU": relu, "Sigmoid": sigmoid, "Tanh": tanh}
+#: The operation of each function, and its attributes.
+OPERATIONS: dict[Activation, tuple[str, dict[str, str]]] = {
+    relu: ("activation", {"kind": "relu"}),
+    sigmoid: ("activation", {"kind": "sigmoid"}),
+    softmax: ("softmax", {}),
+    tanh: ("activation", {"kind": "tanh"}),
+}
 
 
 def activation_of(path: str, where: str) -> Activation:
@@ -100,8 +108,11 @@ def activation_of(path: str, where: str) -> Activation:
     return found
 
 
-def apply_activation(function: Activation, logits: Floats) -> Floats:
+def apply_activation(function: Activation, logits: Floats, numerics: str = "run") -> Floats:
     """Calls a function of arrays, or one of torch with a tensor, on logits `(N, L)`; the result has that shape, too.
+
+    Of a model whose numbers are the same everywhere, the functions of this module are operations with such numbers;
+    those of others are as they are.
 
     Example:
         >>> import numpy as np
@@ -111,6 +122,9 @@ def apply_activation(function: Activation, logits: Floats) -> Floats:
     """
     if not callable(function):
         raise InvalidTypeError(f"activation_fn is of type {type(function).__name__}, expected a function")
+    if numerics == EVERYWHERE and function in OPERATIONS:
+        operation, attributes = OPERATIONS[function]
+        return computed(operation, logits, **attributes)
     torch = sys.modules.get("torch")
     if torch is not None and takes_tensors(function, torch):
         result = function(torch.from_numpy(logits)).detach().float().cpu().numpy()

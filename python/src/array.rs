@@ -8,11 +8,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::attributes::parsed;
+use crate::attributes::{chosen, parsed};
 use crate::error::PyResult;
 use crate::lock;
 use crate::owned::Owned;
 use crate::text::Name;
+use grilly::array::Way;
 use grilly::dtype::DType;
 use grilly::ops::Op;
 use grilly::process::memory;
@@ -80,33 +81,36 @@ impl Engine {
         Err(Error::InvalidType(format!("upload: {} is not one of {}", array.dtype(), names())).into())
     }
 
-    /// Runs an op with the shaders registered for `architecture` and returns its result. Operands that are None, of an op
-    /// that may lack them, are left out, here and below.
-    #[pyo3(signature = (op, operands, attributes, architecture=None))]
+    /// Runs an op with the shaders registered for `architecture` and returns its result; its numbers mean what `numerics` names,
+    /// by default the process' choice. Operands that are None, of an op that may lack them, are left out, here and below.
+    #[pyo3(signature = (op, operands, attributes, architecture=None, numerics=None))]
     fn call(
         slf: &Bound<'_, Self>,
         op: &str,
         operands: Vec<Option<PyRef<'_, Array>>>,
         attributes: &Bound<'_, PyDict>,
         architecture: Option<Name>,
+        numerics: Option<Name>,
     ) -> PyResult<Array> {
-        Ok(Engine::call_all(slf, op, operands, attributes, architecture)?.swap_remove(0))
+        Ok(Engine::call_all(slf, op, operands, attributes, architecture, numerics)?.swap_remove(0))
     }
 
     /// Runs an op and returns all its results; an operand that it updates is unchanged.
-    #[pyo3(signature = (op, operands, attributes, architecture=None))]
+    #[pyo3(signature = (op, operands, attributes, architecture=None, numerics=None))]
     fn call_all(
         slf: &Bound<'_, Self>,
         op: &str,
         operands: Vec<Option<PyRef<'_, Array>>>,
         attributes: &Bound<'_, PyDict>,
         architecture: Option<Name>,
+        numerics: Option<Name>,
     ) -> PyResult<Vec<Array>> {
         let op = &*parsed(op, attributes)?;
         let arrays = operands.iter().flatten().map(|a| a.array()).collect::<grilly::Result<Vec<_>>>()?;
         let engine = &slf.get().0;
-        let architecture = architecture.unwrap_or_default().0;
-        let found = lock::without(slf.py(), || engine.call_all(&architecture, op, &arrays))?;
+        let (architecture, numerics) = (architecture.unwrap_or_default().0, chosen(numerics)?);
+        let way = Way { architecture: &architecture, numerics };
+        let found = lock::without(slf.py(), || engine.call_all(way, op, &arrays))?;
         Ok(found.into_iter().map(|array| Array::new(slf, array)).collect())
     }
 

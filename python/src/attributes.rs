@@ -7,6 +7,7 @@ use std::rc::Rc;
 use grilly::Error;
 use grilly::array::Hashed;
 use grilly::embed::read_options;
+use grilly::numerics::Numerics;
 use grilly::ops::Op;
 use pyo3::Borrowed;
 use pyo3::prelude::*;
@@ -14,6 +15,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde::de::DeserializeOwned;
 
 use crate::error::{PyResult, Raised};
+use crate::text::Name;
 
 /// Maximum number of ops cached per thread.
 const MOST: usize = 512;
@@ -39,6 +41,11 @@ pub(crate) fn parsed(op: &str, attributes: &Bound<'_, PyDict>) -> PyResult<Rc<Ha
         });
     }
     Ok(made)
+}
+
+/// The meaning of numbers that a caller names.
+pub(crate) fn chosen(numerics: Option<Name>) -> grilly::Result<Option<Numerics>> {
+    numerics.map(|name| name.0.parse()).transpose()
 }
 
 /// Name and attributes as bytes, in the given order; `None` if an attribute is neither a number nor a string.

@@ -147,6 +147,12 @@ impl EmbeddingModel {
         Ok(self.0.get()?.first().dtype().name())
     }
 
+    /// What the model's numbers mean: `"run"` or `"everywhere-1"`.
+    #[getter]
+    fn numerics(&self) -> PyResult<&'static str> {
+        Ok(self.0.get()?.first().numerics().name())
+    }
+
     /// The type to which the weights for a task are rounded.
     #[pyo3(signature = (task=None))]
     fn dtype_for(&self, task: Option<Name>) -> PyResult<Cow<'static, str>> {

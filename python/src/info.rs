@@ -18,6 +18,8 @@ use grilly::model::arguments::Arguments;
 use grilly::model::heads::known_modules;
 use grilly::model::registry::{ARCHITECTURES, HEADS};
 use grilly::model::shaders;
+use grilly::numerics::{Coverage, Numerics};
+use grilly::ops::Op;
 use grilly::process::memory;
 use grilly::settings::Settings;
 use grilly::stats::COUNTERS;
@@ -62,6 +64,7 @@ pub(crate) fn info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     answer.set_item("choice", choice)?;
     answer.set_item("cpu", host)?;
     answer.set_item("float32_products", shaders::read().float32_products.name())?;
+    answer.set_item("numerics", shaders::read().numerics.name())?;
     answer.set_item("environment", self::settings(py)?)?;
     Ok(answer)
 }
@@ -184,6 +187,29 @@ pub(crate) fn model_rows() -> Vec<(&'static str, &'static str, &'static str)> {
 #[pyfunction]
 pub(crate) fn check_arguments(arguments: Name) -> PyResult<Vec<String>> {
     Ok(Arguments::of_caller(&arguments.0)?.1)
+}
+
+/// `"run"`, or `"everywhere"` with its version, for a name of either.
+#[pyfunction]
+pub(crate) fn numerics_name(name: Name) -> PyResult<&'static str> {
+    Ok(name.0.parse::<Numerics>()?.name())
+}
+
+/// Refuses training, of which `what` is a part, where numbers are to be the same everywhere.
+#[pyfunction]
+pub(crate) fn check_trains(what: Name) -> PyResult<()> {
+    Ok(shaders::read().numerics.check_trains(&what.0)?)
+}
+
+/// Every op, and what `numerics="everywhere"` makes of it: `"promised"`, `"steps"`, or the reason why it is refused.
+#[pyfunction]
+pub(crate) fn everywhere_rows() -> Vec<(&'static str, &'static str)> {
+    let told = |coverage| match coverage {
+        Coverage::Promised => "promised",
+        Coverage::Steps => "steps",
+        Coverage::Refused(reason) => reason,
+    };
+    Op::everywhere_of_all().into_iter().map(|(name, coverage)| (name, told(coverage))).collect()
 }
 
 /// Every module that is read, with its modes or activations.

@@ -15,6 +15,7 @@ use crate::owned::Owned;
 use crate::text::Name;
 use grilly::dtype::DType;
 use grilly::graph::{self, ValueId};
+use grilly::model::shaders;
 use grilly::ops::{Counts, Dim, Shape};
 use grilly::{Error, array};
 
@@ -74,6 +75,7 @@ impl Graph {
 
     /// Adds the gradients of `result` with respect to `operands`.
     fn gradients(&self, py: Python<'_>, result: usize, gradient: usize, operands: Vec<usize>) -> PyResult<Vec<usize>> {
+        shaders::read().numerics.check_trains("gradients")?;
         let operands: Vec<ValueId> = operands.into_iter().map(ValueId).collect();
         let mut graph = self.graph(py);
         // Where a signal ends it, the graph is as before.

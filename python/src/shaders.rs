@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 
+use crate::attributes::chosen;
 use crate::compiler::ShaderCompiler;
 use crate::error::PyResult;
 use crate::lock;
@@ -13,16 +14,25 @@ use grilly::graph::shaders::{ATTENTION_OUTPUT, Float32Products, Registry, Row};
 use grilly::model::shaders;
 use grilly::{Error, compiler};
 
-/// Selects debug or release mode before Vulkan is first used, and how float32 products run.
+/// Selects debug or release mode before Vulkan is first used, and how float32 products run, and what numbers mean.
 #[pyfunction]
-#[pyo3(signature = (validation=None, float32_products=None))]
-pub(crate) fn configure(py: Python<'_>, validation: Option<bool>, float32_products: Option<Name>) -> PyResult<()> {
+#[pyo3(signature = (validation=None, float32_products=None, numerics=None))]
+pub(crate) fn configure(
+    py: Python<'_>,
+    validation: Option<bool>,
+    float32_products: Option<Name>,
+    numerics: Option<Name>,
+) -> PyResult<()> {
     let products: Option<Float32Products> = float32_products.map(|name| name.0.parse()).transpose()?;
+    let numerics = chosen(numerics)?;
     if let Some(validation) = validation {
         configure_debug(py, validation)?;
     }
     if let Some(products) = products {
         shaders::change(|registry| registry.float32_products = products);
+    }
+    if let Some(numerics) = numerics {
+        shaders::change(|registry| registry.numerics = numerics);
     }
     Ok(())
 }

@@ -9,14 +9,31 @@ use crate::backend::Narrow;
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan};
+use crate::numerics::Numerics;
 use crate::ops::signature::Role;
 use crate::ops::{Cast, Counts, Dim, Op, Operand, Shape};
 use crate::{Error, Result};
 
+/// How a call runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Way<'a> {
+    /// The architecture whose registered shaders run; empty for the generic ones.
+    pub architecture: &'a str,
+    /// What its numbers mean; `None` for the process' choice.
+    pub numerics: Option<Numerics>,
+}
+
+impl<'a> From<&'a str> for Way<'a> {
+    fn from(architecture: &'a str) -> Self {
+        Way { architecture, numerics: None }
+    }
+}
+
 /// Runs `op`; all operands are on `engine`.
-pub(super) fn run(engine: &Arc<Engine>, architecture: &str, op: &Hashed, operands: &[&Array]) -> Result<Vec<Array>> {
-    let shaders = engine.shaders();
-    let fusion = Fusion { architecture, shaders: &shaders, ..Fusion::default() };
+pub(super) fn run(engine: &Arc<Engine>, way: Way<'_>, op: &Hashed, operands: &[&Array]) -> Result<Vec<Array>> {
+    let (shaders, architecture) = (engine.shaders(), way.architecture);
+    let numerics = way.numerics.unwrap_or(shaders.numerics);
+    let fusion = Fusion { architecture, shaders: &shaders, numerics, ..Fusion::default() };
     let call = engine.calls.get(&fusion, op, operands, || prepare(engine, &fusion, op.op(), operands))?;
     call.ready.run(engine, operands, &mut [])
 }
@@ -52,7 +69,7 @@ fn prepare(engine: &Engine, fusion: &Fusion<'_>, op: &Op, operands: &[&Array]) -
         Err(Error::Unsupported { .. }) if kept && !converts => ready(Halves::Widened)?,
         made => made?,
     };
-    Ok(Call::new(fusion.architecture, op, operands, ready))
+    Ok(Call::new(fusion, op, operands, ready))
 }
 
 /// The graph of the op, with casts around it for widened operands; appends the results' shapes and types to `outputs`.

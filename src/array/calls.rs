@@ -11,6 +11,7 @@ use super::ready::Ready;
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::shaders::Registry;
+use crate::numerics::Numerics;
 use crate::ops::Op;
 
 /// An op with a hash of its attributes, computed once for many calls.
@@ -53,25 +54,28 @@ const MOST: usize = 256;
 pub(super) struct Call {
     op: Op,
     architecture: String,
+    numerics: Numerics,
     operands: Vec<(Vec<usize>, DType)>,
     pub(super) ready: Ready,
 }
 
 impl Call {
-    pub(super) fn new(architecture: &str, op: &Op, operands: &[&Array], ready: Ready) -> Self {
+    pub(super) fn new(fusion: &Fusion<'_>, op: &Op, operands: &[&Array], ready: Ready) -> Self {
         Call {
             op: op.clone(),
-            architecture: architecture.to_owned(),
+            architecture: fusion.architecture.to_owned(),
+            numerics: fusion.numerics,
             operands: operands.iter().map(|x| (x.shape.clone(), x.dtype)).collect(),
             ready,
         }
     }
 
-    fn is(&self, architecture: &str, op: &Op, operands: &[&Array]) -> bool {
+    fn is(&self, fusion: &Fusion<'_>, op: &Op, operands: &[&Array]) -> bool {
         let same = |((shape, dtype), x): (&(Vec<usize>, DType), &&Array)| *shape == x.shape && *dtype == x.dtype;
         self.operands.len() == operands.len()
             && self.operands.iter().zip(operands).all(same)
-            && self.architecture == architecture
+            && self.architecture == fusion.architecture
+            && self.numerics == fusion.numerics
             && self.op == *op
     }
 }
@@ -110,15 +114,15 @@ impl Calls {
         operands: &[&Array],
         make: impl FnOnce() -> crate::Result<Call>,
     ) -> crate::Result<Arc<Call>> {
-        let Fusion { architecture, shaders, .. } = *fusion;
-        let key = key(architecture, op, operands);
+        let shaders = fusion.shaders;
+        let key = key(fusion, op, operands);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let known = &mut *lock();
             if !known.shaders.as_ref().is_some_and(|then| Arc::ptr_eq(then, shaders)) {
                 *known = Generations { shaders: Some(shaders.clone()), ..Generations::default() };
             }
-            let fits = |call: &&Arc<Call>| call.is(architecture, &op.op, operands);
+            let fits = |call: &&Arc<Call>| call.is(fusion, &op.op, operands);
             if let Some(call) = known.young.get(&key).filter(fits) {
                 return Ok(call.clone());
             }
@@ -136,9 +140,9 @@ impl Calls {
     }
 }
 
-fn key(architecture: &str, op: &Hashed, operands: &[&Array]) -> u64 {
+fn key(fusion: &Fusion<'_>, op: &Hashed, operands: &[&Array]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (architecture, op.hash).hash(&mut hasher);
+    (fusion.architecture, fusion.numerics, op.hash).hash(&mut hasher);
     for x in operands {
         (&x.shape, x.dtype).hash(&mut hasher);
     }

@@ -62,7 +62,8 @@ impl Program {
     /// ```
     pub fn new(engine: &Arc<Engine>, graph: Graph, most: Counts, states: &[&Array]) -> Result<Program> {
         let shaders = engine.shaders();
-        let fusion = Fusion { architecture: &engine.architecture, shaders: &shaders, ..Fusion::default() };
+        let (architecture, numerics) = (&*engine.architecture, shaders.numerics);
+        let fusion = Fusion { architecture, shaders: &shaders, numerics, ..Fusion::default() };
         let prepared = |graph: Graph| {
             let program = Program::of(engine, Plan::with(graph, &fusion)?, most, states)?;
             program.at(most)?;

@@ -51,7 +51,7 @@ impl Engine {
     /// passed.
     ///
     /// # Errors
-    /// `Unsupported` for an op without a derivative, else as [`Engine::call`].
+    /// `Unsupported` for an op without a derivative, and of numbers that are the same everywhere; else as [`Engine::call`].
     ///
     /// ```
     /// use grilly::array::Engine;
@@ -73,6 +73,7 @@ impl Engine {
         result: Option<&Array>,
         gradient: &Array,
     ) -> Result<Vec<Option<Array>>> {
+        self.shaders().numerics.check_trains(&format!("the gradient of {}", op.name()))?;
         let (mut shapes, counts) = call::shapes(op, operands);
         let missing = op.filled(&shapes.iter().collect::<Vec<_>>());
         let filled = missing.iter().map(|(number, shape)| self.filled(*number, &shape.sizes(counts)));
@@ -133,7 +134,7 @@ impl Engine {
             let terms = step.operands.iter().map(|term| take(term, given, &results, counts));
             let terms = terms.collect::<Result<Vec<_>>>()?;
             let op = Hashed::from(step.op.clone());
-            results.extend(self.call_all(architecture, &op, &terms.iter().collect::<Vec<_>>())?);
+            results.extend(self.call_all(architecture.into(), &op, &terms.iter().collect::<Vec<_>>())?);
         }
         Ok(results)
     }

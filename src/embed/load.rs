@@ -46,6 +46,8 @@ impl Model {
             threads: threads.map_err(|e| Error::unsupported("num_threads", e.to_string()))?,
             places: 0,
         };
+        let numerics = options.numerics.or(Some(shaders::read().numerics));
+        let options = &LoadOptions { numerics, ..options.clone() };
         let listing = class::read_listing(folder, options.class)?;
         let choices = listing.as_ref().map_or_else(|| Ok(vec![Vec::new()]), Listing::choices)?;
         let routes = choices.into_iter().map(|rows| route(folder, options, rows, &mut stages));
@@ -101,6 +103,9 @@ impl Stages {
         let mut shaders = shaders::read();
         if let Some(products) = options.float32_products {
             Arc::make_mut(&mut shaders).float32_products = products;
+        }
+        if let Some(numerics) = options.numerics {
+            Arc::make_mut(&mut shaders).numerics = numerics;
         }
         let stages = built.into_iter().map(|built| Stage::new(self.place(), built, &model_type, &shaders));
         let encoders: Vec<Stage> = stages.collect::<Result<_>>()?;

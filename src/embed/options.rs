@@ -11,6 +11,7 @@ use crate::graph::shaders::Float32Products;
 use crate::model::arguments::Arguments;
 use crate::model::class::Class;
 use crate::model::dtype::DTypeChoice;
+use crate::numerics::Numerics;
 use crate::ops::{Levels, PoolMode};
 use crate::{Error, Result};
 
@@ -42,6 +43,9 @@ pub struct LoadOptions {
     /// How float32 products run on a GPU with matrix cores; `None` for the process' choice.
     #[serde(deserialize_with = "named")]
     pub float32_products: Option<Float32Products>,
+    /// What the numbers of the model mean; `None` for the process' choice.
+    #[serde(deserialize_with = "named")]
+    pub numerics: Option<Numerics>,
     /// Keyword arguments for the readers of the model's files; in JSON a text, as [`Arguments::of_caller`] reads it.
     #[serde(deserialize_with = "arguments")]
     pub arguments: Arguments,
@@ -65,6 +69,7 @@ impl Default for LoadOptions {
             default_task: None,
             class: <&Class>::default(),
             float32_products: None,
+            numerics: None,
             arguments: Arguments::default(),
             rounded_products: None,
             pooling: None,

@@ -11,6 +11,7 @@ use crate::model::heads::Modules;
 use crate::model::routes::Row;
 use crate::model::spec::EncoderSpec;
 use crate::model::task_head::TaskHead;
+use crate::numerics::Numerics;
 use crate::text::chat::Chat;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
@@ -50,6 +51,11 @@ impl Route {
     /// The type to which the weights are rounded; int8 where those of products are, and the rest to a floating-point type.
     pub fn dtype(&self) -> DType {
         if self.integers { DType::I8 } else { self.source.weights.rounded }
+    }
+
+    /// What its numbers mean.
+    pub fn numerics(&self) -> Numerics {
+        self.source.encoders[0].plan.numerics
     }
 
     /// `config.json` as text.

@@ -35,7 +35,7 @@ impl Stage {
             let (name, row) = shaders.in_place_of(op, operands, model_type)?;
             Some(format!("a shader of the user is registered for {name}, {model_type}: {}", row.file))
         };
-        let fusion = Fusion { architecture: model_type, shaders, apart: &unfused, ..Fusion::default() };
+        let fusion = Fusion { architecture: model_type, shaders, apart: &unfused, numerics: shaders.numerics };
         let plan = Plan::with(built.graph, &fusion)?;
         Ok(Stage { place, plan: Arc::new(plan), inputs: built.inputs })
     }

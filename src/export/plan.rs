@@ -6,6 +6,7 @@ use super::{Compiled, Target, launch, limits, shaders_of};
 use crate::backend::vulkan::{Capabilities, Extent, Resource, bound_weights, lower};
 use crate::graph::{Plan, ValueId};
 use crate::model::shaders;
+use crate::numerics::Numerics;
 use crate::ops::Counts;
 use crate::{Error, Result};
 
@@ -24,6 +25,11 @@ pub(crate) struct CompiledPlan {
 /// # Errors
 /// `Unsupported` naming what stops it: texts that must have one length, states, a constant too large to bind, a kernel.
 pub(crate) fn compile_plan(plan: &Plan, target: Target) -> Result<CompiledPlan> {
+    if plan.numerics == Numerics::Everywhere {
+        let reason =
+            "compilers of other languages may contract a product and a sum into one operation, with other bits";
+        return Err(Numerics::refused("the plan", reason));
+    }
     let mut plan = plan.widened();
     if plan.graph.needs_one_length() {
         let reason = "all texts of a batch must have one length, because a shader of yours is registered for a part of its \

@@ -12,6 +12,7 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use crate::error::named;
+use crate::numerics::Numerics;
 use crate::ops::attention_output::FAMILIES;
 use crate::ops::reduce::Stage;
 use crate::ops::{ActivationKind, Binary, BinaryKind, Op, Pattern};
@@ -147,6 +148,8 @@ impl FromStr for Float32Products {
 pub struct Registry {
     /// How float32 products run.
     pub float32_products: Float32Products,
+    /// What the numbers of plans mean.
+    pub numerics: Numerics,
     /// Entries by name and architecture, `None` for the generic entry.
     rows: BTreeMap<(String, Option<String>), Row>,
     architectures: BTreeMap<String, String>,
@@ -158,7 +161,8 @@ impl Default for Registry {
     /// The shaders that grilly ships, for every architecture.
     fn default() -> Self {
         let rows = NAMES.iter().map(|name| (key(name.shader, None), Row::own(name.shader))).collect();
-        Registry { float32_products: Float32Products::default(), rows, architectures: BTreeMap::new(), shipped: None }
+        let (float32_products, numerics) = Default::default();
+        Registry { float32_products, numerics, rows, architectures: BTreeMap::new(), shipped: None }
     }
 }
 

@@ -175,7 +175,6 @@ impl Operation for Attention {
     fn everywhere(&self) -> Coverage {
         if self.dropout > 0.0 { Coverage::OF_TRAINING } else { Self::EVERYWHERE }
     }
-
     fn signature(&self) -> Signature {
         const ALL: &[Operand] = &[
             Operand::rows("q").narrow().counted(Dim::Tokens),

@@ -28,7 +28,7 @@ print(model.device_reason)
 
 def test_info(device):
     info = grilly.info()
-    assert set(info) == {"version", "devices", "choice", "cpu", "environment", "float32_products"}
+    assert set(info) == {"version", "devices", "choice", "cpu", "environment", "float32_products", "numerics"}
     assert info["cpu"]["threads"] >= 1 and info["cpu"]["simd"]
     assert set(info["choice"]) == {"backend", "name", "reason"}
     assert info["environment"]["ALLOW_CPU_VULKAN"] is True

@@ -35,6 +35,7 @@ def test_constructor_arguments():
         "tokenizer_kwargs": None, "config_kwargs": None, "similarity_fn_name": None, "model_name_or_path": None,
         "modules": None, "trust_remote_code": False, "use_auth_token": None, "model_card_data": None,
         "backend": "torch", "num_threads": None, "memory_limit": None, "float32_products": None,
+        "numerics": None,
     }  # fmt: skip
     assert defaults(VulkanSentenceTransformer) == expected
     kinds = [p.kind for p in inspect.signature(VulkanSentenceTransformer).parameters.values()]

@@ -25,6 +25,9 @@ Prepared: TypeAlias = "npt.NDArray[Any] | VulkanTensor"
 #: Maximum size of the cache of constants in bytes, over all devices.
 MOST = 16 << 20
 
+#: Parts of the names of functions that belong to training, of which some consist of operations of inference.
+OF_TRAINING = ("backward", "_update")
+
 #: The largest float32.
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -118,7 +121,11 @@ def evaluate(operation: str, body: Callable[..., Found], *operands: Prepared | N
     With a device array among the operands, it runs on that device, and the results stay there. Otherwise it runs on the
     default device, and the results are NumPy arrays; if that device fails, the call falls back to the CPU, with a
     warning, unless `GRILLY_STRICT=1`.
+
+    Where numbers are to be the same everywhere, what belongs to training is refused by its name.
     """
+    if any(part in operation for part in OF_TRAINING):
+        _core.check_trains(operation)
     device: _core.Engine | None = None
     for operand in operands:
         if isinstance(operand, VulkanTensor):

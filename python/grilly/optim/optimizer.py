@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from grilly import _core
 from grilly.arrays import VulkanTensor, to_vulkan
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.functional.checks import number
@@ -128,6 +129,7 @@ class Optimizer:
         Raises:
             InvalidArgumentError: A gradient has another shape than its parameter, or a setting, such as a rate that a
                 schedule raised, is not finite; nothing is updated.
+            UnsupportedError: Numbers are to be the same everywhere (`grilly.configure`).
 
         Example:
             >>> from grilly import nn, optim
@@ -137,6 +139,7 @@ class Optimizer:
             >>> p.tolist(), p.grad is None
             ([0.75], True)
         """
+        _core.check_trains(type(self).__name__)
         loss = None if closure is None else closure()
         given = gradients or {}
         ready = []

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from grilly._core import check_arguments
+from grilly._core import check_arguments, numerics_name
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.inputs import agreed, choose_dtype, device_name, need_type, positive
 
@@ -49,6 +49,7 @@ class ModelArguments:
     num_threads: int | None = None
     memory_limit: int | None = None
     float32_products: Literal["split", "plain"] | None = None
+    numerics: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -64,6 +65,7 @@ class Options:
     memory_limit: int | None
     default_task: str | None
     float32_products: str | None
+    numerics: str | None
     rounded_products: str | None = None  # of a converted model: the levels of its products' matrices
     pooling: tuple[str, ...] | None = None  # modes that were set in place of the model's
     arguments: str  # keyword arguments for the readers of the model's files, as JSON
@@ -82,7 +84,7 @@ class Choices:
 Parameters = ParamSpec("Parameters")
 Given = TypeVar("Given", bound=ModelArguments)
 #: Arguments that sentence-transformers does not have; they are the last of every constructor.
-OURS = ("dtype", "max_seq_length", "num_threads", "memory_limit", "float32_products")
+OURS = ("dtype", "max_seq_length", "num_threads", "memory_limit", "float32_products", "numerics")
 
 
 def constructor(
@@ -134,6 +136,7 @@ def choose(given: ModelArguments, kind: str, default_dtype: str | None) -> Choic
     given_to = {name: getattr(given, name) for name in HERE}
     model, processor, config = (checked(name, values) for name, values in given_to.items())
     need_type(given.float32_products, str | None, "float32_products", "str")
+    need_type(given.numerics, str | None, "numerics", "str")
     need_type(model.get("default_task"), str | None, "model_kwargs['default_task']", "str")
     placed = model.get("device_map")
     if placed is not None:
@@ -164,6 +167,7 @@ def choose(given: ModelArguments, kind: str, default_dtype: str | None) -> Choic
         memory_limit=given.memory_limit,
         default_task=model.get("default_task"),
         float32_products=given.float32_products,
+        numerics=None if given.numerics is None else numerics_name(given.numerics),
         arguments=passed,
     )
     return Choices(given.model_name_or_path, options, token_of(given), tuple(notes))

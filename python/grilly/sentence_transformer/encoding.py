@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
+from grilly.everywhere import EVERYWHERE, computed
 from grilly.inputs import as_list, check_options, need_one_of, parted, positive
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.calls import Call, Calls, Request, progress
@@ -72,7 +73,10 @@ class Encoding(Calls, Settings):
             tokens = [stored(each, dtype) for each in tokens]
             result = tokens if precision == "float32" else quantize_embeddings(tokens, precision)
         else:
-            result = stored(normalize_rows(rows) if wanted.normalize_embeddings else rows, dtype)
+            if wanted.normalize_embeddings:
+                everywhere = call.core.numerics == EVERYWHERE
+                rows = computed("normalize", rows) if everywhere else normalize_rows(rows)
+            result = stored(rows, dtype)
             if precision != "float32":
                 result = quantize_embeddings(result, precision)
             if wanted.convert_to_tensor:

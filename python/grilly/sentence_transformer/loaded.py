@@ -68,6 +68,8 @@ class Loaded:
         # A folder's path must not depend on the working directory.
         self._folder = Path(os.path.abspath(found.folder))
         self._held.core = self._open(self._options)
+        # A copy in another process has the same numbers.
+        self._options = replace(self._options, numerics=self._core.numerics)
         self.model_name = self._held.name = os.fspath(choices.name)
         self.dtype = self._core.dtype
         self._source = type(arguments)(str(self._folder) if found.found == "path" else self.model_name, **where)

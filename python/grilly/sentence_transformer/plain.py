@@ -62,6 +62,9 @@ class SentenceTransformer(Model):
         float32_products: `"split"`, on a GPU's matrix cores with each number as the sum of two float16 numbers, or
             `"plain"`, a chain of float32 operations; default: the choice of `grilly.configure`, which is `"split"`.
             Both are the same on the CPU and without matrix cores for float16.
+        numerics: `"run"`, the numbers of the device that runs, or `"everywhere"`, the same bits on every device, in
+            float32 (`"everywhere-1"`: this version of them); default: the choice of `grilly.configure`, which is
+            `"run"`. The guide "The same bits everywhere" tells what it costs.
 
     Attributes:
         model_name: The name as it was given.
@@ -71,6 +74,7 @@ class SentenceTransformer(Model):
         default_prompt_name: The prompt used when a call names none; may be changed.
         truncate_dim: Dimensions kept of each embedding, or None for all; may be changed.
         dtype: The element type's name.
+        numerics: What the numbers mean, `"run"` or `"everywhere-1"`.
         tokenizer: `tokenizer.encode(text)` gives token ids.
         config: The model's config.json, as a dict.
 

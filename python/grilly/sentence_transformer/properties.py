@@ -199,6 +199,16 @@ class Properties(Loaded):
         return reason
 
     @property
+    def numerics(self) -> str:
+        """What the numbers mean: `"run"`, those of the device, or `"everywhere-1"`, the same bits on every device.
+
+        Example:
+            >>> model.numerics
+            'run'
+        """
+        return self._core.numerics
+
+    @property
     def plan(self) -> str:
         """The plan of a batch as text: the steps in order, their buffers, and what was fused, left or declined.
 

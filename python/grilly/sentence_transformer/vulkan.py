@@ -57,6 +57,9 @@ class VulkanSentenceTransformer(Model):
         float32_products: `"split"`, on a GPU's matrix cores with each number as the sum of two float16 numbers, or
             `"plain"`, a chain of float32 operations; default: the choice of `grilly.configure`, which is `"split"`.
             Both are the same on the CPU and without matrix cores for float16.
+        numerics: `"run"`, the numbers of the device that runs, or `"everywhere"`, the same bits on every device, in
+            float32 (`"everywhere-1"`: this version of them); default: the choice of `grilly.configure`, which is
+            `"run"`. The guide "The same bits everywhere" tells what it costs.
 
     Attributes:
         model_name: The name as it was given.
@@ -66,6 +69,7 @@ class VulkanSentenceTransformer(Model):
         default_prompt_name: The prompt used when a call names none; may be changed.
         truncate_dim: Dimensions kept of each embedding, or None for all; may be changed.
         dtype: The element type's name.
+        numerics: What the numbers mean, `"run"` or `"everywhere-1"`.
         tokenizer: `tokenizer.encode(text)` gives token ids.
         config: The model's config.json.
         model_type: The architecture's name there.
@@ -127,6 +131,7 @@ class VulkanSentenceTransformer(Model):
         num_threads: int | None = None,
         memory_limit: int | None = None,
         float32_products: Literal["split", "plain"] | None = None,
+        numerics: str | None = None,
     ) -> None:
         if model_name_or_path is not None and model_name != DEFAULT_NAME:
             raise InvalidArgumentError("both model_name and model_name_or_path are given; they are one argument")
@@ -141,7 +146,7 @@ class VulkanSentenceTransformer(Model):
             config_kwargs=config_kwargs, model_card_data=model_card_data, backend=backend,
             similarity_fn_name=similarity_fn_name, truncate_dim=truncate_dim, dtype=dtype,
             max_seq_length=max_seq_length, num_threads=num_threads, memory_limit=memory_limit,
-            float32_products=float32_products,
+            float32_products=float32_products, numerics=numerics,
         )  # fmt: skip
         self._load(given)
 

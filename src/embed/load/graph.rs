@@ -15,13 +15,14 @@ use crate::model::encoder::{self, After, Built};
 use crate::model::spec::EncoderSpec;
 use crate::model::weights::Weights;
 use crate::model::{config, registry};
+use crate::numerics::Numerics;
 use crate::text::tokenizer::Tokenizer;
 use crate::{Error, Result};
 
 /// How the type is chosen; sets the one to which the weights are rounded.
 ///
 /// # Errors
-/// As [`Sources::dtype`]; `Unsupported` where the class' modules must compute in float32.
+/// As [`Sources::dtype`]; `Unsupported` where the class' modules, or numbers that are the same everywhere, must be in float32.
 pub(super) fn choose_type(files: &Files<'_>, described: &mut Described) -> Result<DTypeChoice> {
     let Files { folder, options, config, config_path, sentence, .. } = files;
     let settings = files.modules.listed.then_some(files.transformer.as_path());
@@ -33,6 +34,11 @@ pub(super) fn choose_type(files: &Files<'_>, described: &mut Described) -> Resul
     {
         let what = format!("{key} of {} in {}", folder.display(), dtype.name());
         return Err(Error::unsupported(what, "a model has one type here: load it with dtype=\"float32\""));
+    }
+    if options.numerics == Some(Numerics::Everywhere) && (dtype.is_narrow() || choice == DTypeChoice::Integers) {
+        let dtype = if choice == DTypeChoice::Integers { DType::I8 } else { dtype };
+        let reason = format!("{} must compute in float32: load it with dtype=\"float32\"", folder.display());
+        return Err(Numerics::refused(&format!("dtype=\"{}\"", dtype.name()), &reason));
     }
     described.weights.rounded = dtype;
     Ok(choice)

@@ -7,7 +7,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::everywhere::FUSED;
 use super::shaders::Registry;
 use super::{Graph, Node};
 use crate::numerics::Numerics;
@@ -69,6 +68,9 @@ impl Default for Fusion<'_> {
     }
 }
 
+/// The passes whose fused ops have the bits of their steps on every device.
+const EVERYWHERE: &[&str] = &[];
+
 /// Seeks all patterns by their priorities; returns the records.
 pub(super) fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
@@ -78,7 +80,7 @@ pub(super) fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
     }
     let mut reads = graph.reads();
     let mut sought = Op::sought();
-    sought.retain(|row| fusion.numerics == Numerics::Run || FUSED.contains(&row.pass));
+    sought.retain(|row| fusion.numerics == Numerics::Run || EVERYWHERE.contains(&row.pass));
     sought.sort_by_key(|row| row.priority);
     for level in sought.chunk_by(|a, b| a.priority == b.priority) {
         let mut index = 0;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{ADVICE, Trainer};
 use crate::array::Engine;
 use crate::dtype::DType;
+use crate::model::shaders;
 use crate::ops::Counts;
 use crate::process::memory::{filled, reserved};
 use crate::tensor::Part;
@@ -35,6 +36,7 @@ impl Trainer {
         options: TrainOptions,
         vocabulary: &Vocabulary,
     ) -> Result<Self> {
+        check_numerics()?;
         check_memory(&config, &options)?;
         let (Arena { parameters, .. }, kinds) = (Model::new(&config)?.arena(), options.optimizer.kinds());
         let mut tensors = Vec::with_capacity(kinds.len() * parameters.len());
@@ -72,6 +74,7 @@ impl Trainer {
     /// `InvalidArgument` for tensors that are not those of its configuration and optimiser, else as [`Trainer::new`].
     pub fn resume(engine: &Arc<Engine>, checkpoint: Checkpoint) -> Result<Self> {
         let Checkpoint { step, config, options, tokenizer, loss_scale, tensors, .. } = checkpoint;
+        check_numerics()?;
         options.check()?;
         let loss_scale = (options.dtype == DType::F16).then(|| loss_scale.unwrap_or_default());
         let vocabulary = match (options.tokenizer, tokenizer) {
@@ -155,6 +158,11 @@ impl Trainer {
     pub fn hashes(&self) -> Result<BTreeMap<String, String>> {
         self.checkpoint()?.checked_hashes()
     }
+}
+
+/// Refuses a model in training where numbers are the same everywhere.
+fn check_numerics() -> Result<()> {
+    shaders::read().numerics.check_trains("a trainer")
 }
 
 /// The tokens of a batch.

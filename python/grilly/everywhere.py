@@ -1,0 +1,44 @@
+"""What follows a model's plan where numbers are the same everywhere: operations on the CPU in place of NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly import _core
+
+__all__ = ["EVERYWHERE", "computed"]
+
+#: The mode with the version of its numbers.
+EVERYWHERE = "everywhere-1"
+
+
+def computed(operation: str, rows: npt.NDArray[np.float32], **attributes: Any) -> npt.NDArray[np.float32]:
+    """An operation on rows `(N, D)`, float32, whose result has the same bits on every machine.
+
+    Args:
+        operation: A name of `grilly.functional` that `numerics="everywhere"` covers.
+        rows: The operand.
+        **attributes: Those of the operation.
+
+    Returns:
+        `(N, D)`, float32.
+
+    Raises:
+        UnsupportedError: The mode does not cover the operation.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.everywhere import computed
+        >>> try:
+        ...     computed("softmax_backward", np.float32([[3.0, 4.0]]))
+        ... except NotImplementedError as error:
+        ...     print("the mode covers inference" in str(error))
+        True
+    """
+    engine = _core.engine("cpu")
+    operand = engine.upload(np.asarray(rows, dtype=np.float32, order="C"))
+    result: npt.NDArray[np.float32] = engine.call(operation, [operand], attributes, None, EVERYWHERE).numpy()
+    return result
