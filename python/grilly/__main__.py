@@ -1,4 +1,4 @@
-"""`python -m grilly info`, `demo`, `train`, `demo-train`, `compile`, `shaders`, `kernels`, `export` and `models`."""
+"""`python -m grilly` and the name of a command, such as `info`, `demo`, `kernels` or `models`."""
 
 import importlib
 import json
