@@ -1,6 +1,6 @@
 //! Elementwise nonlinearities.
 
-use super::{Operand, Operation, Shape, Signature, Vjp};
+use super::{Coverage, Operand, Operation, Shape, Signature, Vjp};
 
 /// The nonlinearities; those that a model's configuration can name come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
@@ -99,7 +99,13 @@ impl From<ActivationKind> for Activation {
 }
 
 impl Operation for Activation {
-    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
+    const EVERYWHERE: Coverage = Coverage::Promised;
+    fn everywhere(&self) -> Coverage {
+        match self.kind {
+            ActivationKind::Gcu => Coverage::Refused("gcu: version 1 does not define its numbers"),
+            _ => Self::EVERYWHERE,
+        }
+    }
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"kind": "silu"}"#, &[&[2, 3, 4]], &[0])];
     const SIGNATURE: Signature = Signature::of(&[Operand::rows("x").narrow()]);

@@ -91,7 +91,7 @@ impl QuantizeRows {
 }
 
 impl Operation for QuantizeRows {
-    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
+    const EVERYWHERE: super::Coverage = super::Coverage::OF_INTEGERS;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         (r#"{"kind": "ternary", "unpacked": true}"#, &[&[2, 3, 4]], &[0]),

@@ -2,7 +2,7 @@
 
 mod derivative;
 
-use super::{Counts, Dim, Op, Operand, Operation, Shape, Shapes, Signature, Vjp};
+use super::{Counts, Coverage, Dim, Op, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -93,7 +93,14 @@ impl Reduce {
 }
 
 impl Operation for Reduce {
-    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
+    const EVERYWHERE: Coverage = Coverage::Promised;
+    fn everywhere(&self) -> Coverage {
+        match (self.kind, self.stage) {
+            (ReduceKind::Deviation, _) => Coverage::Refused("the deviation: version 1 does not define its numbers"),
+            (_, Stage::Whole) => Self::EVERYWHERE,
+            (_, Stage::Chunks | Stage::Join { .. }) => Coverage::Refused("a sum in chunks: version 1 has whole sums"),
+        }
+    }
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         (r#"{"axis": 1, "kind": "sum"}"#, &[&[2, 3, 4, 5]], &[0]),
