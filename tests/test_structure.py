@@ -6,6 +6,7 @@ tests/structure.json has the orders, from below, and what does not keep to the r
 import functools
 import importlib.util
 import json
+import re
 
 import pytest
 from structure import ROOT, TREES, WRITTEN, circles, edges, expand, is_test, modules, product_code
@@ -64,6 +65,27 @@ def test_files_are_short(tree):
     lines = {path.relative_to(ROOT): path.read_text().count("\n") for path in paths}
     long = [str(path) for path, count in lines.items() if count > MOST and not is_test(path)]
     assert lines and long == [path for path in RULES["long"] if path.startswith(f"{tree}/")]
+
+
+#: Functions whose bits depend on the C library, the compiler or the processor; float64's are no better than float32's.
+OF_NO_CERTAIN_BITS = re.compile(
+    r"\b(?:mul_add|exp|exp2|exp_m1|ln|ln_1p|log|log2|log10|powf|powi|cbrt|hypot"
+    r"|a?(?:sin|cos|tan)h?|atan2|sin_cos|round|round_ties_even|floor|ceil|trunc|fract|rem_euclid)\("
+)
+CPU = ROOT / "src" / "backend" / "cpu"
+
+
+def test_numbers_that_are_the_same_everywhere_come_from_no_library():
+    files = [CPU / "exact.rs", CPU / "simd" / "exact.rs", *sorted((CPU / "kernels" / "everywhere").rglob("*.rs"))]
+    code = {path: product_code(path.read_text()) for path in files if not is_test(path.relative_to(ROOT))}
+    assert len(code) > 10 and any("sqrt()" in text for text in code.values())
+    own = re.compile(r"\bfn (\w+)\(")
+    defined = {name for text in code.values() for name in own.findall(text)}
+    called = {path.name: OF_NO_CERTAIN_BITS.findall(text) for path, text in code.items()}
+    found = {name: [call for call in calls if call[:-1] not in defined] for name, calls in called.items()}
+    assert not any(found.values()), found
+    assert not [path for path, text in code.items() if re.search(r"\.tanh\(|f(32|64)::tanh", text)]
+    assert OF_NO_CERTAIN_BITS.findall("x.exp() + f32::ln(x) + x.mul_add(y, z) + simd.mul_add_e_f64s(a)") == ["exp(", "ln(", "mul_add("]
 
 
 def test_what_is_read():

@@ -5,12 +5,14 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::exact::{Balance, Exact};
 use super::floats::Floats;
 use super::integers::PackedIntegers;
 use super::matmul::Packed;
 use super::simd::{self, Arch, PANEL_VECTORS};
 use crate::dtype::DType;
 use crate::graph::{Plan, Source, ValueId};
+use crate::numerics::Numerics;
 use crate::ops::signature::Role;
 use crate::ops::{Counts, IntegerLinear, Levels, Op, QuantizedLinear, Scope};
 use crate::process::memory::need_many;
@@ -76,6 +78,7 @@ fn bytes(plan: &Plan) -> u128 {
 /// All constants of a plan.
 pub struct Constants {
     packed: HashMap<ValueId, Arc<[Packed]>>,
+    exact: HashMap<ValueId, Arc<[Exact]>>,
     integers: HashMap<ValueId, Arc<PackedIntegers<'static>>>,
     floats: HashMap<ValueId, Arc<Floats>>,
     source: Arc<dyn WeightSource>,
@@ -88,11 +91,12 @@ impl Constants {
     /// `Weights` for a tensor that is missing, `InvalidArgument` for one of the wrong size, `NotFinite` for one that holds NaN
     /// or infinity, `OutOfMemory`.
     pub fn new(plan: &Plan, source: Arc<dyn WeightSource>, arch: Arch) -> Result<Self> {
-        let (packed, integers, floats) = Default::default();
-        let mut constants = Constants { packed, integers, floats, source };
+        let (packed, exact, integers, floats) = Default::default();
+        let mut constants = Constants { packed, exact, integers, floats, source };
         need_many(bytes(plan), "all weights")?;
         // Two values made of the same tensors share the result.
         let mut packed: HashMap<&[Part], Arc<[Packed]>> = HashMap::new();
+        let mut exact: HashMap<&[Part], Arc<[Exact]>> = HashMap::new();
         let mut floats: HashMap<&[Part], Arc<Floats>> = HashMap::new();
         for node in &plan.graph.nodes {
             exit::check()?;
@@ -117,10 +121,20 @@ impl Constants {
                             constants.integers.insert(*id, Arc::new(own));
                         }
                     }
+                    Role::Matrix if plan.numerics == Numerics::Everywhere => {
+                        let matrices = match exact.get(parts) {
+                            Some(matrices) => matrices.clone(),
+                            None => constants
+                                .pack(parts, &shape, |size, read| Exact::new(arch, Balance::Weight, size, read))?,
+                        };
+                        exact.insert(parts, matrices.clone());
+                        constants.exact.insert(*id, matrices);
+                    }
                     Role::Matrix => {
                         let matrices = match packed.get(parts) {
                             Some(matrices) => matrices.clone(),
-                            None => constants.pack(parts, &shape, arch)?,
+                            None => constants
+                                .pack(parts, &shape, |[rows, depth], read| Packed::new(arch, rows, depth, read))?,
                         };
                         packed.insert(parts, matrices.clone());
                         constants.packed.insert(*id, matrices);
@@ -153,7 +167,12 @@ impl Constants {
     }
 
     /// Packs the matrices `[..., rows, depth]` of a shape from its parts, stacked by rows.
-    fn pack(&self, parts: &[Part], shape: &[usize], arch: Arch) -> Result<Arc<[Packed]>> {
+    fn pack<P>(
+        &self,
+        parts: &[Part],
+        shape: &[usize],
+        pack: impl Fn([usize; 2], &(dyn Fn(usize, &mut [f32]) -> Result<()> + Sync)) -> Result<P>,
+    ) -> Result<Arc<[P]>> {
         let [others @ .., rows, depth] = shape else {
             return Err(Error::InvalidArgument(format!("{}: {shape:?} is not a matrix", names(parts))));
         };
@@ -162,9 +181,8 @@ impl Constants {
         if stacked.0.iter().any(|view| view.elements() % depth.max(1) != 0) {
             return Err(Error::InvalidArgument(format!("{}: rows of another length than {depth}", names(parts))));
         }
-        let pack =
-            |matrix: usize| Packed::new(arch, rows, depth, |n, out| stacked.read_f32((matrix * rows + n) * depth, out));
-        (0..matrices).map(pack).collect()
+        let one = |matrix: usize| pack([rows, depth], &|n, out| stacked.read_f32((matrix * rows + n) * depth, out));
+        (0..matrices).map(one).collect()
     }
 
     /// Packs the matrix `[rows, depth]` of integers that an op multiplies by from its parts, stacked by rows.
@@ -202,6 +220,11 @@ impl Constants {
     /// The packed matrices of a product.
     pub fn packed(&self, id: ValueId) -> Option<&[Packed]> {
         self.packed.get(&id).map(|packed| &**packed)
+    }
+
+    /// The matrices of a product whose results are the same on every processor.
+    pub fn exact(&self, id: ValueId) -> Option<&[Exact]> {
+        self.exact.get(&id).map(|packed| &**packed)
     }
 
     /// The packed integers of a product.

@@ -16,6 +16,7 @@ macro_rules! inlined {
 mod arrays;
 mod chunks;
 mod constants;
+mod exact;
 mod floats;
 mod integers;
 mod kernels;

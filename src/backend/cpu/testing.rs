@@ -8,7 +8,9 @@ use super::simd::Arch;
 use crate::Result;
 use crate::backend::{Executable, Feed, ProgramOptions};
 use crate::dtype::DType;
+use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, ValueId};
+use crate::numerics::Numerics;
 use crate::ops::{Counts, Op, Shape};
 use crate::tensor::{TensorView, WeightSource};
 
@@ -55,6 +57,33 @@ pub fn try_run(
     arch: Arch,
     threads: usize,
 ) -> Result<Vec<f32>> {
+    try_run_as(Numerics::Run, op.into(), operands, counts, (arch, threads))
+}
+
+/// As [`run`], with the numbers that are the same everywhere: checks that instruction sets change no bit either.
+pub fn run_everywhere(op: impl Into<Op>, operands: &[Operand<'_>], counts: Counts) -> Vec<f32> {
+    let op = op.into();
+    let run = |arch, threads| {
+        try_run_as(Numerics::Everywhere, op.clone(), operands, counts, (arch, threads)).expect("the op runs")
+    };
+    let first = run(Arch::new(), 1);
+    for arch in archs() {
+        for threads in [1, 2, 5] {
+            let other = run(arch, threads);
+            let place = first.iter().zip(&other).position(|(a, b)| a.to_bits() != b.to_bits());
+            assert!(place.is_none(), "{}: element {place:?} differs on {arch:?} with {threads} threads", op.name());
+        }
+    }
+    first
+}
+
+fn try_run_as(
+    numerics: Numerics,
+    op: Op,
+    operands: &[Operand<'_>],
+    counts: Counts,
+    (arch, threads): (Arch, usize),
+) -> Result<Vec<f32>> {
     let mut graph = Graph::new();
     let mut tensors = Tensors::default();
     let mut inputs: Vec<&[u8]> = Vec::new();
@@ -79,7 +108,8 @@ pub fn try_run(
     let result = graph.node("the op", op, &ids)?;
     graph.outputs = vec![result];
     let options = ProgramOptions { num_threads: Some(threads), memory_limit: None };
-    let program = CpuProgram::new(Arc::new(Plan::new(graph)), Arc::new(tensors), options, arch)?;
+    let plan = Plan::with(graph, &Fusion { numerics, ..Fusion::default() })?;
+    let program = CpuProgram::new(Arc::new(plan), Arc::new(tensors), options, arch)?;
     Ok(program.submit(&Feed { counts, inputs, outputs: vec![0] })?.wait()?.remove(0))
 }
 

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::simd::Standard;
 use crate::exit::{self, Request};
 use crate::{Error, Result};
 
@@ -131,8 +132,12 @@ type Work<'a> = &'a (dyn Fn(usize, &mut [f32]) -> Result<()> + Sync);
 /// takes of rayon is compiled once.
 fn side_by_side(out: &mut [f32], columns: usize, (piece, most): (usize, usize), work: Work<'_>) -> Result<()> {
     let request = Request::current();
+    let standard = Standard::held();
     let pieces = out.par_chunks_mut(piece * columns).enumerate();
-    pieces.try_for_each(|(i, rows)| request.serve(|| one_by_one(rows, columns, (i * piece, most), work)))
+    pieces.try_for_each(|(i, rows)| {
+        let _standard = standard.then(Standard::enter);
+        request.serve(|| one_by_one(rows, columns, (i * piece, most), work))
+    })
 }
 
 /// Passes pieces of at most so many rows one after the other, the first of which has the index `first`.

@@ -19,7 +19,7 @@ use attend::Attend;
 pub(super) use attend::Span;
 use distances::{Distances, OneHead, Vectors};
 use rayon::prelude::*;
-pub(super) use weights::Weights;
+pub(super) use weights::{Weights, add_biases};
 
 use super::Scratched;
 use super::dropout::drop_out;

@@ -14,7 +14,8 @@ pub(super) fn binary(step: &Step<'_>, op: &Binary, out: &mut [f32]) -> Result<()
     }
 }
 
-fn walk(step: &Step<'_>, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Copy + Sync) -> Result<()> {
+/// `y = f(a, b)`, elementwise; `f` is an `inlined!` closure.
+pub(super) fn walk(step: &Step<'_>, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Copy + Sync) -> Result<()> {
     let (a, b) = (step.floats(0)?, step.floats(1)?);
     let axes = broadcast(step.shape(0), step.shape(1))?;
     let Some((inner, outer)) = axes.split_first() else {

@@ -31,37 +31,61 @@ impl Table<'_> {
     }
 }
 
-pub(super) fn embedding_sum(step: &Step<'_>, _: &EmbeddingSum, out: &mut [f32]) -> Result<()> {
-    let columns = step.shape(1).columns();
-    let mut pairs: Vec<(&[u32], Table<'_>)> = Vec::new();
-    for ids in (0..step.operands.len()).step_by(2) {
-        let elements = step.shape(ids + 1).elements(step.counts);
-        let table = match step.parts(ids + 1) {
-            Some(parts) => Table::Stored(step.constants.stacked(parts, elements)?, elements),
-            None => Table::Given(step.floats(ids + 1)?),
-        };
-        pairs.push((step.indices(ids)?, table));
+/// The tables of a step, each with its indices.
+pub(super) struct Tables<'a> {
+    pairs: Vec<(&'a [u32], Table<'a>)>,
+    /// Rows of the tables, for an error.
+    rows: String,
+}
+
+impl<'a> Tables<'a> {
+    /// Those of the operands.
+    ///
+    /// # Errors
+    /// As [`Step::indices`], and those of a table that cannot be read.
+    pub fn of(step: &Step<'a>) -> Result<Self> {
+        let (mut pairs, mut rows) = (Vec::new(), Vec::new());
+        for ids in (0..step.operands.len()).step_by(2) {
+            let elements = step.shape(ids + 1).elements(step.counts);
+            let table = match step.parts(ids + 1) {
+                Some(parts) => Table::Stored(step.constants.stacked(parts, elements)?, elements),
+                None => Table::Given(step.floats(ids + 1)?),
+            };
+            pairs.push((step.indices(ids)?, table));
+            rows.push(step.shape(ids + 1).rows().to_string());
+        }
+        Ok(Tables { pairs, rows: rows.join(", ") })
     }
-    let outside = || {
-        let rows: Vec<String> =
-            (1..step.operands.len()).step_by(2).map(|table| step.shape(table).rows().to_string()).collect();
-        let rows = rows.join(", ");
-        Error::IndexOutOfRange(format!("embedding_sum: an index lies outside its table (rows of the tables: {rows})"))
-    };
+
+    /// Their number.
+    pub fn count(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Copies the row of a table that token `t` has.
+    ///
+    /// # Errors
+    /// `IndexOutOfRange`, and those of a table that cannot be read.
+    pub fn read(&self, table: usize, t: usize, out: &mut [f32]) -> Result<()> {
+        let (indices, table) = &self.pairs[table];
+        if table.read(indices[t] as usize, out)? {
+            return Ok(());
+        }
+        let rows = &self.rows;
+        let problem = format!("embedding_sum: an index lies outside its table (rows of the tables: {rows})");
+        Err(Error::IndexOutOfRange(problem))
+    }
+}
+
+pub(super) fn embedding_sum(step: &Step<'_>, _: &EmbeddingSum, out: &mut [f32]) -> Result<()> {
+    let (columns, tables) = (step.shape(1).columns(), Tables::of(step)?);
     step.team.try_rows(out, columns, 16, |first, part| {
         let mut row = vec![0.0f32; columns];
-        for (t, sum) in part.chunks_exact_mut(columns).enumerate() {
-            for (i, (indices, table)) in pairs.iter().enumerate() {
-                let index = indices[first + t] as usize;
-                let found = if i == 0 { table.read(index, sum) } else { table.read(index, &mut row) };
-                if !found? {
-                    return Err(outside());
-                }
-                if i > 0 {
-                    for (sum, x) in sum.iter_mut().zip(&row) {
-                        *sum += *x;
-                    }
-                }
+        for (t, sum) in (first..).zip(part.chunks_exact_mut(columns)) {
+            tables.read(0, t, sum)?;
+            for table in 1..tables.count() {
+                tables.read(table, t, &mut row)?;
+                sum.iter_mut().zip(&row).for_each(|(sum, x)| *sum += *x);
             }
         }
         Ok(())

@@ -10,6 +10,7 @@
 //! machine, not across machines.
 
 mod elementary;
+mod exact;
 mod integers;
 mod math;
 mod plain;
@@ -20,12 +21,15 @@ mod tiles;
 pub use elementary::{
     MOST_ANGLE, error_function, exponential, logarithm, logarithm_of_rest, logistic, softplus, turned,
 };
+pub use exact::{ExactProduct, LARGEST, wide_lanes};
 pub use integers::{ByteUnit, INTEGER_PANEL, INTEGER_ROWS, Line, integer_panel, multiply_integers};
 pub use math::{activate, add, exp_falling, tanh};
-pub use plain::{largest, nan_max, range, sum_by};
+pub use plain::{largest, nan_max, range, sum_by, sum_in_chains};
 pub use product::{Finish, PANEL_VECTORS, Product, Scale, lanes};
 pub use tile::CHAIN;
-pub use tiles::{PANEL, PackPanel, TileProduct, TileUnit, panel_floats};
+#[cfg(test)]
+pub use tiles::altered;
+pub use tiles::{PANEL, PackPanel, Standard, TileProduct, TileUnit, panel_floats};
 
 use pulp::{Simd, WithSimd};
 

@@ -32,7 +32,7 @@ const CHAINS: usize = 32;
 
 /// Folds `f` of the operands' elements, equally many in each, in chains and then as a tree.
 #[inline(always)]
-fn fold<const K: usize>(
+fn fold<const CHAINS: usize, const K: usize>(
     operands: [&[f32]; K],
     none: f32,
     f: impl Fn([f32; K]) -> f32,
@@ -62,7 +62,14 @@ fn fold<const K: usize>(
 /// Sum of `f` of the operands' elements.
 #[inline(always)]
 pub fn sum_by<const K: usize>(operands: [&[f32]; K], f: impl Fn([f32; K]) -> f32) -> f32 {
-    fold(operands, 0.0, f, inlined!(|a, b| a + b))
+    sum_in_chains::<CHAINS, K>(operands, f)
+}
+
+/// The same in so many chains: element `i` is in chain `i mod CHAINS`, from the first on; then the later half of the chains is
+/// added to the earlier, until one is left.
+#[inline(always)]
+pub fn sum_in_chains<const CHAINS: usize, const K: usize>(operands: [&[f32]; K], f: impl Fn([f32; K]) -> f32) -> f32 {
+    fold::<CHAINS, K>(operands, 0.0, f, inlined!(|a, b| a + b))
 }
 
 /// The larger of two, NaN if either is NaN.
@@ -75,7 +82,7 @@ pub fn nan_max(a: f32, b: f32) -> f32 {
 /// The largest element, NaN if one is NaN, negative infinity if there is none.
 #[inline(always)]
 pub fn largest(values: &[f32]) -> f32 {
-    fold([values], f32::NEG_INFINITY, inlined!(|[x]| x), nan_max)
+    fold::<CHAINS, 1>([values], f32::NEG_INFINITY, inlined!(|[x]| x), nan_max)
 }
 
 /// The least and the largest element, or 0 where that is less or more; no element is NaN.
@@ -87,7 +94,7 @@ pub fn range(values: &[f32]) -> (f32, f32) {
 /// The largest product with `sign`, at least 0.
 #[inline(always)]
 fn farthest(values: &[f32], sign: f32) -> f32 {
-    fold([values], 0.0, inlined!(|[x]| sign * x), inlined!(|a: f32, b| if a < b { b } else { a }))
+    fold::<CHAINS, 1>([values], 0.0, inlined!(|[x]| sign * x), inlined!(|a: f32, b| if a < b { b } else { a }))
 }
 
 #[cfg(test)]

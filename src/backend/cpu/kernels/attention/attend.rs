@@ -43,7 +43,7 @@ impl Span {
     }
 
     /// The keys before `skip` and those after it, up to `end`.
-    fn parts(&self, end: usize) -> [Range<usize>; 2] {
+    pub fn parts(&self, end: usize) -> [Range<usize>; 2] {
         [0..self.skip.start, self.skip.end..end]
     }
 }

@@ -72,7 +72,7 @@ impl WithSimd for Weights<'_> {
 
 /// Adds the biases of the distances from `from` on; beyond `reach`, the bias of `reach`.
 #[inline(always)]
-fn add_biases(row: &mut [f32], from: i64, biases: &[f32], reach: i64) {
+pub(in crate::backend::cpu::kernels) fn add_biases(row: &mut [f32], from: i64, biases: &[f32], reach: i64) {
     let within = |distance: i64| (distance - from).clamp(0, row.len() as i64) as usize;
     let (middle, after) = (within(-reach), within(reach + 1));
     let [first, .., last] = biases else {

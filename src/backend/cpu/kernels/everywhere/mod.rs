@@ -1,6 +1,21 @@
 //! The kernels of [`Numerics::Everywhere`](crate::numerics::Numerics::Everywhere): their numbers depend on no processor.
+//!
+//! Products are exact sums of integers (`backend/cpu/exact.rs`), everything else consists of float32 operations that IEEE 754
+//! rounds in one way, in an order that only the shapes determine. No function of the standard library but roots.
+
+mod attention;
+mod elements;
+mod embedding_sum;
+mod functions;
+mod linear;
+mod matmul;
+mod norms;
+mod pool;
+mod reduce;
+mod softmax;
 
 use super::Memory;
+use crate::backend::cpu::simd::{Standard, sum_in_chains};
 use crate::backend::cpu::step::Step;
 use crate::ops::Op;
 use crate::{Error, Result};
@@ -9,6 +24,38 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// As [`super::run`]; `Unsupported` for an op without a kernel of these numbers.
-pub(super) fn run(_step: &Step<'_>, op: &Op, _memory: Memory<'_, '_>) -> Result<()> {
-    Err(Error::unsupported(op.name(), "the CPU has no kernel of numerics=\"everywhere\" for it"))
+pub(super) fn run(step: &Step<'_>, op: &Op, memory: Memory<'_, '_>) -> Result<()> {
+    let _standard = Standard::enter();
+    match op {
+        Op::Activation(op) => elements::activation(step, op, memory.into()),
+        Op::Attention(op) => attention::attention(step, op, memory.into()),
+        Op::Binary(op) => elements::binary(step, op, memory.into()),
+        Op::Cast(op) => elements::cast(step, op, memory.into()),
+        Op::EmbeddingSum(_) => embedding_sum::embedding_sum(step, memory.into()),
+        Op::Gated(op) => elements::gated(step, op, memory.into()),
+        Op::LayerNorm(op) => norms::layer_norm(step, op, memory.into()),
+        Op::Linear(op) => linear::linear(step, op, memory.into()),
+        Op::Matmul(op) => matmul::matmul(step, op, memory.into()),
+        Op::Normalize(op) => norms::normalize(step, op, memory.into()),
+        Op::Pool(op) => pool::pool(step, op, memory.into()),
+        Op::Reduce(op) => reduce::reduce(step, op, memory.into()),
+        Op::RmsNorm(op) => norms::rms_norm(step, op, memory.into()),
+        Op::Rope(op) => elements::rope(step, op, memory.into()),
+        Op::Softmax(op) => softmax::softmax(step, op, memory.into()),
+        other => Err(refused(other.name())),
+    }
 }
+
+/// The error of what has no kernel of these numbers.
+fn refused(what: &str) -> Error {
+    Error::unsupported(what, "the CPU has no kernel of numerics=\"everywhere\" for it")
+}
+
+/// Sum of settled terms in 64 chains: term `i` is in chain `i mod 64`.
+#[inline(always)]
+fn sum<const K: usize>(operands: [&[f32]; K], term: impl Fn([f32; K]) -> f32) -> f32 {
+    sum_in_chains::<64, K>(operands, term)
+}
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@
 //! a row of a tile of A: (k, k + 16) pairs of one row; row i of a tile of B: (k = i, k = i + 16) of 16 columns
 //! ```
 
+mod control;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,9 @@ use super::Arch;
 use super::product::Finish;
 use crate::Result;
 use crate::backend::cpu::floats::Floats;
+pub use control::Standard;
+#[cfg(test)]
+pub use control::altered;
 use parts::{BLOCK, PANEL_BLOCK, TILE, split_some, unpacked};
 pub use parts::{PackPanel, panel_floats};
 
