@@ -2,7 +2,8 @@
 //! here has the same bits on every processor, and in the shaders of the same numbers.
 //!
 //! Plain Rust, for LLVM to vectorize: nothing is contracted to a fused multiply-add. Polynomials are those of
-//! `shaders/include/numbers.glsl`, each step a product and then a sum.
+//! `shaders/include/numbers.glsl`, each step a product and then a sum; decimals are as there, since shorter ones may be other numbers.
+#![allow(clippy::excessive_precision)]
 
 use crate::ops::{Activation, ActivationKind};
 
@@ -71,7 +72,7 @@ fn split_exponential(x: f32) -> (f32, i32) {
     let (n, whole) = nearest(x * 1.442_695);
     // ln 2 in two parts.
     let r = (x - n * 0.693_359_4) + n * 2.121_944_4e-4;
-    let q = polynomial(r, [1.381_446_7e-3, 8.368_78e-3, 4.166_839_4e-2, 1.666_652e-1, 4.999_999_3e-1]);
+    let q = polynomial(r, [1.381_446_7e-3, 8.368_780_4e-3, 4.166_839_4e-2, 1.666_652e-1, 4.999_999_3e-1]);
     (1.0 + ((r * r) * q + r), whole)
 }
 
@@ -96,7 +97,7 @@ pub(super) fn exponential(x: f32) -> f32 {
 pub(super) fn tanh(x: f32) -> f32 {
     let t = bounded(x.abs(), 0.0, 10.0);
     let s = t * t;
-    let p = polynomial(s, [-5.704_987e-3, 2.063_908_7e-2, -5.373_971_5e-2, 1.333_144_2e-1, -3.333_328_2e-1]);
+    let p = polynomial(s, [-5.704_987e-3, 2.063_908_739e-2, -5.373_971_5e-2, 1.333_144_2e-1, -3.333_328_2e-1]);
     let far = 1.0 - div(2.0, exponential(2.0 * t) + 1.0);
     let y = if t <= 0.625 { t * (s * p) + t } else { far };
     if x.is_nan() { x } else { y.copysign(x) }
@@ -118,11 +119,11 @@ fn logarithm_near(f: f32, n: f32) -> f32 {
         [
             7.037_683_6e-2,
             -1.151_461e-1,
-            1.167_699_9e-1,
+            1.167_699_874e-1,
             -1.242_014_1e-1,
             1.424_932_3e-1,
             -1.666_805_8e-1,
-            2.000_071_5e-1,
+            2.000_071_476_5e-1,
             -2.499_999_4e-1,
             3.333_333e-1,
         ],
@@ -185,7 +186,7 @@ fn gelu_erf(x: f32) -> f32 {
 /// `x (1 + tanh u) / 2 = x / (1 + e^-2u)`, `u = sqrt(2 / pi) (x + 0.044715 x^3)`
 #[inline(always)]
 fn gelu_tanh(x: f32) -> f32 {
-    let t = bounded(x * (x * x * -7.135_481_6e-2 + -1.595_769_1), -88.0, 89.0);
+    let t = bounded(x * (x * x * -7.135_481_6e-2 + -1.595_769_12), -88.0, 89.0);
     let (e, n) = split_exponential(t);
     div(x, e * power_of_two(n) + 1.0)
 }
