@@ -35,13 +35,23 @@ const EXACT: [Op; 99] = [
 
 /// What modules may ask of a device: integers of other widths, and matrices, whose elements are checked.
 const CAPABILITIES: [Capability; 6] = [
-    Capability::Shader, Capability::Int8, Capability::Int64, Capability::CooperativeMatrixKHR, Capability::VulkanMemoryModel,
+    Capability::Shader,
+    Capability::Int8,
+    Capability::Int64,
+    Capability::CooperativeMatrixKHR,
+    Capability::VulkanMemoryModel,
     Capability::GroupNonUniform,
 ];
 
 /// What may have a matrix of floats as its result.
 const MOVES: [Op; 8] = [
-    Op::Load, Op::Variable, Op::CompositeConstruct, Op::CompositeInsert, Op::CooperativeMatrixLoadKHR, Op::Undef, Op::CopyObject,
+    Op::Load,
+    Op::Variable,
+    Op::CompositeConstruct,
+    Op::CompositeInsert,
+    Op::CooperativeMatrixLoadKHR,
+    Op::Undef,
+    Op::CopyObject,
     Op::AccessChain,
 ];
 

@@ -149,7 +149,8 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
     let each = types.iter().flat_map(|of| row.variants.iter().cloned().map(move |variant| (*of, variant)));
     let built = |((stored, numerics), variant): &((&str, &str), Variant)| {
         let plain = variant.needs.is_empty() && variant.when.is_empty();
-        (variant.only.is_empty() || variant.only.iter().any(|own| own == stored)) && (*numerics == NUMERICS[0] || plain || !named(NUMERICS[0]))
+        (variant.only.is_empty() || variant.only.iter().any(|own| own == stored))
+            && (*numerics == NUMERICS[0] || plain || !named(NUMERICS[0]))
     };
     for ((stored, numerics), variant) in each.filter(built) {
         if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {

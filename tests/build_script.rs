@@ -6,6 +6,10 @@
 mod capabilities;
 #[path = "../build/emit.rs"]
 mod emit;
+#[path = "../build/everywhere.rs"]
+mod everywhere;
+#[path = "../src/compiler/glsl.rs"]
+mod glsl;
 #[path = "../src/backend/vulkan/interface.rs"]
 mod interface;
 #[path = "../build/kinds.rs"]
@@ -14,6 +18,8 @@ mod kinds;
 mod manifest;
 #[path = "../build/sources.rs"]
 mod sources;
+#[path = "../src/backend/vulkan/spirv.rs"]
+mod spirv;
 
 use std::path::Path;
 
@@ -89,6 +95,59 @@ fn every_variant_is_built_for_every_element_type() {
     assert_eq!(names, [("c-wide", "float16"), ("c", "float16")], "unless it declares its own");
     let wrong = parse("stored = ['half']").unwrap_err();
     assert!(wrong.contains("stored names \"half\", expected some of float32, float16, bfloat16"), "{wrong}");
+}
+
+#[test]
+fn builds_for_every_device_are_in_float32_and_need_nothing() {
+    let rows = "variants = [{ name = 'wide', needs = ['int8'] }, {}]";
+    let builds = "[builds]\nb = { define = 'B', numerics = ['run'] }\nc = { define = 'C', numerics = ['everywhere'] }";
+    let both = "stored = ['float32', 'float16']\nnumerics = ['run', 'everywhere']";
+    let kernels = parse(&format!("{both}\n{rows}\n{builds}")).unwrap();
+    let names = |place: usize| kernels[place].variants.iter().map(|v| &*v.name).collect::<Vec<_>>();
+    let run = ["layer-norm-wide", "layer-norm", "layer-norm-wide-float16", "layer-norm-float16"];
+    assert_eq!(names(0)[..4], run);
+    assert_eq!(names(0)[4..], ["layer-norm-everywhere"]);
+    assert_eq!((names(1).len(), names(2)), (4, vec!["c"]), "builds may have their own");
+    let last = &kernels[0].variants[4];
+    assert_eq!((&*last.stored, &*last.numerics), ("float32", "everywhere"));
+    assert!(last.defines.contains_key("EVERYWHERE") && !kernels[0].variants[1].defines.contains_key("EVERYWHERE"));
+    let wrong = parse("numerics = ['nowhere']").unwrap_err();
+    assert!(wrong.contains("numerics names \"nowhere\", expected some of run, everywhere"), "{wrong}");
+}
+
+/// A shader whose main function is this, as a build for every device.
+fn everywhere_of(body: &str) -> Result<Vec<u32>, String> {
+    let text = format!(
+        "#version 460\nlayout(local_size_x = 1) in;\nlayout(std430, binding = 0) buffer Y {{ float y[]; }};\n\
+         float unused(float x) {{ return 1.0 / x; }}\nvoid main() {{ {body} }}\n"
+    );
+    let defines = Default::default();
+    let target = (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6);
+    let request = glsl::Request { text: &text, file: "a.glsl", defines: &defines, target, named: true, strict: true };
+    let (words, _) = request.compile(|_, _, _| Err("nothing is included".into()))?;
+    everywhere::everywhere(&words)
+}
+
+#[test]
+fn builds_for_every_device_have_no_arithmetic_that_may_differ() {
+    let words = everywhere_of("y[0] = -(y[1] * y[2] + y[3]) - abs(roundEven(y[4]));").unwrap();
+    let module = spirv::load(&words).unwrap();
+    // OpDecorate (71) with NoContraction (42): of the product, the sum, the difference and the negation.
+    let kept = module.annotations.iter().filter(|i| i.class.opcode as u32 == 71 && i.operands.len() == 2);
+    let kept = kept.filter(|i| format!("{:?}", i.operands[1]).contains("NoContraction")).count();
+    assert_eq!((kept, module.functions.len(), module.debug_names.len()), (4, 1, 0));
+    for (body, found) in [
+        ("y[0] = fma(y[1], y[2], y[3]);", "instruction 50 of GLSL.std.450 may differ between devices"),
+        ("y[0] = y[1] / y[2];", "OpFDiv may differ between devices"),
+        ("y[0] = unused(y[1]);", "OpFDiv may differ between devices"),
+        ("y[0] = max(y[1], y[2]);", "instruction 40 of GLSL.std.450 may differ between devices"),
+        ("y[0] = sqrt(y[1]) + exp(y[2]);", "instruction 31 of GLSL.std.450 may differ between devices"),
+        ("y[0] = dot(vec2(y[1]), vec2(y[2]));", "OpDot may differ between devices"),
+        ("y[0] = mod(y[1], y[2]);", "OpFMod may differ between devices"),
+        ("y[0] = (vec2(y[1]) * y[2]).x;", "OpVectorTimesScalar may differ between devices"),
+    ] {
+        assert_eq!(everywhere_of(body).unwrap_err(), found, "{body}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@
 #define MASKS
 #include "counts.glsl"
 #include "numbers.glsl"
-#include "everywhere/integers.glsl"
+#include "everywhere/exact-integers.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;

@@ -2,10 +2,13 @@
 // Computes: y = x in another element type; 16-bit types are packed two per word, the first in the lower half.
 // Grid: x = ceil(words / push.words_per_group); 256 invocations loop over the words of the result.
 // Reduction order: none.
-// Assumes: elements < 2^32; words_per_group is a multiple of 4.
+// Assumes: elements < 2^32; words_per_group is a multiple of 4; with EVERYWHERE, conversion 2 or 4.
+//# numerics = ["run", "everywhere"]
+#ifndef EVERYWHERE
 #define STORED BFLOAT16
 #include "stored.glsl"
 #include "half.glsl"
+#endif
 
 layout(local_size_x = 256) in;
 // 0: float32 to float16, 1: float16 to float32, 2: int32 to float32, 3: int32 to float16, 4: a copy, 5: float32 to
@@ -28,6 +31,7 @@ float number(uint word) {
     return CONVERSION == 2u || CONVERSION == 3u ? float(int(word)) : uintBitsToFloat(word);
 }
 
+#ifndef EVERYWHERE
 // Four numbers in 16 bits.
 uvec2 packed(vec4 quad) {
     return CONVERSION == 5u ? narrow(quad) : pack_halves(quad);
@@ -37,6 +41,7 @@ uvec2 packed(vec4 quad) {
 vec4 unpacked(uvec2 words) {
     return CONVERSION == 6u ? wide(words) : vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
 }
+#endif
 
 vec4 numbers(uvec4 words) {
     return vec4(number(words.x), number(words.y), number(words.z), number(words.w));
@@ -45,11 +50,15 @@ vec4 numbers(uvec4 words) {
 // Words 4 quad .. 4 quad + 3 of the result.
 void four(uint quad) {
     switch (CONVERSION) {
+#ifndef EVERYWHERE
         case 1u:
         case 6u: y_4[quad] = floatBitsToUint(unpacked(x_2[quad])); break;
+#endif
         case 2u: y_4[quad] = floatBitsToUint(vec4(ivec4(x_4[quad]))); break;
         case 4u: y_4[quad] = x_4[quad]; break;
+#ifndef EVERYWHERE
         default: y_4[quad] = uvec4(packed(numbers(x_4[2u * quad])), packed(numbers(x_4[2u * quad + 1u])));
+#endif
     }
 }
 
@@ -59,15 +68,19 @@ float element(uint i) {
 
 void one(uint word) {
     switch (CONVERSION) {
+#ifndef EVERYWHERE
         case 1u:
         case 6u: {
             vec2 pair = unpacked(uvec2(x[word / 2u], 0u)).xy;
             y[word] = floatBitsToUint((word & 1u) == 0u ? pair.x : pair.y);
             break;
         }
+#endif
         case 2u: y[word] = floatBitsToUint(element(word)); break;
         case 4u: y[word] = x[word]; break;
+#ifndef EVERYWHERE
         default: y[word] = packed(vec4(element(2u * word), element(2u * word + 1u), 0.0, 0.0)).x;
+#endif
     }
 }
 

@@ -18,7 +18,7 @@
 #include "matrix/cooperative-matrix.glsl"
 #include "counts.glsl"
 #include "elementwise/activate.glsl"
-#include "everywhere/integers.glsl"
+#include "everywhere/exact-integers.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const bool BIAS = false;

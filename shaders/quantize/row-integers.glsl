@@ -8,7 +8,7 @@
 //# numerics = ["everywhere"]
 #include "counts.glsl"
 #include "everywhere/arithmetic.glsl"
-#include "everywhere/integers.glsl"
+#include "everywhere/exact-integers.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const bool DIGITS = false;

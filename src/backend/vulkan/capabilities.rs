@@ -62,6 +62,10 @@ features! {
     MatrixRowsInQuads = "matrix_rows_in_quads",
     /// `packHalf2x16` rounds to the nearest float16, ties to even: probed on the open device.
     PacksToNearest = "packs_to_nearest",
+    /// Operations on float32 that round to the nearest, ties to even, where a shader asks for it.
+    RoundsToEven = "rounding_mode_rte_float32",
+    /// Signs of zeros, infinities and NaN of float32 that are kept where a shader asks for it.
+    KeepsSpecialFloats = "signed_zero_inf_nan_preserve_float32",
     /// 64-bit buffer addresses.
     BufferDeviceAddress = "buffer_device_address",
     /// Arithmetic on 64-bit floats.

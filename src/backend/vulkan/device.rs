@@ -1,7 +1,7 @@
 //! The single instance of the process, and one logical device per physical device in use.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use super::budget::Budget;
@@ -9,8 +9,9 @@ use super::devices::Inventory;
 use super::lock;
 use super::pipeline::Pipelines;
 use super::raw::{self, Buffer, ComputePipeline, Device, Instance, Kind, Physical, close_all};
-use super::{Capabilities, Variant, probe};
+use super::{Capabilities, Variant, known_answers, probe};
 use crate::backend::ArrayEngine;
+use crate::numerics::Numerics;
 use crate::settings::Settings;
 use crate::{Error, Result};
 
@@ -20,6 +21,8 @@ pub struct Opened {
     pub(super) pipelines: Pipelines,
     /// The engine that all calls without one of their own share, while one of them holds it.
     pub(super) arrays: Mutex<Option<Weak<dyn ArrayEngine>>>,
+    /// Set once the device is known to compute as numerics="everywhere" assumes.
+    same_numbers: OnceLock<()>,
 }
 
 impl Opened {
@@ -29,6 +32,18 @@ impl Opened {
     /// `DeviceUnavailable` stating what was found and what it lacks; `IndexOutOfRange`; `Unusable` after a fork.
     pub fn open(position: Option<usize>, settings: &Settings) -> Result<Arc<Self>> {
         Ok(open_device(position, settings)?.0)
+    }
+
+    /// Checks once that the device has the arithmetic for numbers of this meaning.
+    ///
+    /// # Errors
+    /// As [`known_answers::check`].
+    pub(super) fn check_numerics(&self, numerics: Numerics) -> Result<()> {
+        if numerics == Numerics::Everywhere && self.same_numbers.get().is_none() {
+            known_answers::check(&self.device)?;
+            let _ = self.same_numbers.set(());
+        }
+        Ok(())
     }
 
     /// Limits and features.
@@ -108,7 +123,7 @@ impl Registry {
         }
         let (pipelines, cached) = Pipelines::load(&physical.identity);
         let device = probe::features(Device::open(instance, physical, &cached)?)?;
-        let opened = Arc::new(Opened { device, pipelines, arrays: Mutex::default() });
+        let opened = Arc::new(Opened { device, pipelines, arrays: Mutex::default(), same_numbers: OnceLock::new() });
         self.opened.push((index, opened.clone()));
         USED.store(true, SeqCst);
         Ok(opened)

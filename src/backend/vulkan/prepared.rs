@@ -205,6 +205,7 @@ impl Ready {
         opened: &Opened,
         budget: &Arc<Budget>,
     ) -> Result<Self> {
+        opened.check_numerics(plan.numerics)?;
         let mut dispatches = lower_for(plan, &opened.device.capabilities, narrow)?;
         for dispatch in &mut dispatches {
             dispatch.grid = dispatch.groups(counts, &opened.device.capabilities)?.map(Extent::Fixed);

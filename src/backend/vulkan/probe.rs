@@ -74,7 +74,7 @@ fn numbers() -> Vec<f32> {
 }
 
 /// The words that one workgroup of a shader writes; `numbers` is its input, if it has one.
-fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: usize) -> Result<Vec<u32>> {
+pub(super) fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: usize) -> Result<Vec<u32>> {
     let budget = Budget::new(u64::MAX);
     let given = 4 * numbers.len() as u64;
     let bytes = 4 * words as u64;

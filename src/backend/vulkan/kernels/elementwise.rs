@@ -10,6 +10,7 @@ use crate::backend::vulkan::generated::{
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::Lowering;
 use crate::dtype::DType;
+use crate::numerics::Numerics;
 use crate::ops::binary::broadcast;
 use crate::ops::clip_norm::EPS;
 use crate::ops::{
@@ -151,6 +152,9 @@ pub fn cast(to: &mut Lowering<'_>, op: &Cast) -> Result<()> {
         (DType::Bf16, DType::F32) => 6,
         (from, _) => return Err(op.unsupported(from)),
     };
+    if to.numerics() == Numerics::Everywhere && !matches!(conversion, 2 | 4) {
+        return Err(to.unsupported(format!("to {}: numerics=\"everywhere\" has float32 alone", op.to.name())));
+    }
     // Programs replace counted axes by their sizes.
     let elements = to.shape(0).elements(Counts::default());
     let words = op.to.bytes(elements).div_ceil(4) as u32;

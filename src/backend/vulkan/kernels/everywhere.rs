@@ -20,7 +20,7 @@ use crate::numerics::Numerics;
 use crate::ops::{Attention, Counts, Dim, Linear, Residual, Shape};
 
 /// Rows and columns of a workgroup's tile; columns on matrix cores.
-const TILE: u32 = 64;
+pub const TILE: u32 = 64;
 const MATRIX_COLUMNS: u32 = 128;
 /// Rows, and columns, of a workgroup that makes integers of rows, and that measures columns.
 const ROWS: u32 = 4;
@@ -61,7 +61,8 @@ pub fn with_integers(mut plan: Arc<Plan>, capabilities: &Capabilities) -> Arc<Pl
         let needed = |(place, node): (usize, &Node)| {
             Linear::of(&node.op)?;
             let [x, weight] = [0, 1].map(|operand| plan.graph.value(node.operands[operand]));
-            let sizes = [weight.shape.elements(Counts::default()) / weight.shape.columns().max(1), weight.shape.columns()];
+            let sizes =
+                [weight.shape.elements(Counts::default()) / weight.shape.columns().max(1), weight.shape.columns()];
             let constant = plan.storage[node.operands[1].0] == Storage::Weight;
             let shapes = Needs::new(capabilities, sizes, constant).scratch(&x.shape, sizes);
             (!shapes.is_empty()).then_some((place, shapes))
@@ -83,9 +84,16 @@ fn rows_as_integers(
 ) -> Result<()> {
     let push = row_integers::Push { rows_of: rows.rows_of, rows: rows.rows, k: rows.columns, balance_at };
     let build = to.own(DType::F32, push, constants)?;
-    let given =
-        [("x", x), ("exponents", exponents), ("integers", integers), ("row_exponents", row_exponents)];
+    let given = [("x", x), ("exponents", exponents), ("integers", integers), ("row_exponents", row_exponents)];
     to.add(build, part, &given, continued(rows.tiles(ROWS)))
+}
+
+/// Refuses sums of more terms than 64 bits hold.
+pub fn check_terms(to: &Lowering<'_>, terms: usize) -> Result<()> {
+    if terms <= MOST_TERMS {
+        return Ok(());
+    }
+    Err(to.unsupported(format!("sums of {terms} terms, numerics=\"everywhere\" on Vulkan takes {MOST_TERMS}")))
 }
 
 /// `linear`: one dispatch, or one per slice of the weight where it is too large to bind; before it those that make integers of
@@ -93,9 +101,7 @@ fn rows_as_integers(
 pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
     let (n, k) = (to.result().shape.columns(), to.shape(1).columns());
-    if k > MOST_TERMS {
-        return Err(to.unsupported(format!("sums of {k} terms, numerics=\"everywhere\" on Vulkan takes {MOST_TERMS}")));
-    }
+    check_terms(to, k)?;
     let constant = to.is_constant(1);
     let Needs { form, given } = Needs::new(to.capabilities, [n, k], constant);
     let matrix = form == Form::Digits;

@@ -71,6 +71,11 @@ pub fn attention_scores(to: &mut Lowering<'_>, op: &AttentionScores) -> Result<(
     products(to, &product, "", &[])
 }
 
+/// Workgroups along an axis of so many results, in tiles; further tiles are run by the same ones, after their own.
+pub(super) fn tiles(size: usize, tile: u32) -> Extent {
+    Extent::Fixed((size as u32).div_ceil(tile).min(Extent::MOST))
+}
+
 /// Adds a dispatch for all products of a node, or of a part of it.
 fn products(to: &mut Lowering<'_>, product: &Strided, part: &str, given: &[Given]) -> Result<()> {
     let (m, n) = (product.rows as u32, product.columns as u32);
@@ -118,7 +123,8 @@ fn plain(to: &Lowering<'_>, product: &Strided, _: &'static Variant) -> Fit<Tile>
     Ok(Tile { a_load, b_load, ..tile(product, to.capabilities.shared_memory) })
 }
 
-fn push(product: &Strided) -> Push {
+/// The push block of a product.
+pub(super) fn push(product: &Strided) -> Push {
     let [a_row, a_k, a_outer, a_inner] = product.a.map(|step| step as u32);
     let [b_column, b_k, b_outer, b_inner] = product.b.map(|step| step as u32);
     Push {

@@ -1,5 +1,6 @@
 //! Compute pipelines.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -7,7 +8,9 @@ use std::sync::atomic::AtomicU64;
 use ash::vk;
 
 use super::Device;
+use crate::backend::vulkan::float_controls::with_modes;
 use crate::backend::vulkan::{Variant, dispatched};
+use crate::numerics::Numerics;
 use crate::{Error, Result};
 
 /// A shader variant with its constants set, ready for dispatch.
@@ -98,7 +101,11 @@ fn compile(
     constants: &[u32],
     layout: vk::PipelineLayout,
 ) -> Result<vk::Pipeline, vk::Result> {
-    let module = vk::ShaderModuleCreateInfo::default().code(&variant.spirv);
+    let words = match variant.numerics {
+        Numerics::Run => Cow::Borrowed(&*variant.spirv),
+        Numerics::Everywhere => Cow::Owned(with_modes(&variant.spirv, &device.capabilities)),
+    };
+    let module = vk::ShaderModuleCreateInfo::default().code(&words);
     // SAFETY: the code was validated when grilly was built, or when a user's shader was compiled, and its requirements
     // were checked against the device's features.
     let module = unsafe { device.handle.create_shader_module(&module, None) }?;

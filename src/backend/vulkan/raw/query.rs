@@ -45,7 +45,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
             vk::PhysicalDeviceProperties2::default().push_next(&mut p11).push_next(&mut p12).push_next(&mut p13);
         // SAFETY: the device is of version 1.3, which defines every structure of the chain.
         unsafe { instance.handle.get_physical_device_properties2(handle, &mut properties) };
-        (features, extensions) = optional(instance, handle, &p11, &mut missing);
+        (features, extensions) = optional(instance, handle, (&p11, &p12), &mut missing);
     }
     let least = [
         ("bytes of shared memory", limits.max_compute_shared_memory_size, LEAST_SHARED_MEMORY),
@@ -99,7 +99,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
 fn optional(
     instance: &Instance,
     handle: vk::PhysicalDevice,
-    properties: &vk::PhysicalDeviceVulkan11Properties<'_>,
+    (properties, floats): (&vk::PhysicalDeviceVulkan11Properties<'_>, &vk::PhysicalDeviceVulkan12Properties<'_>),
     missing: &mut Vec<String>,
 ) -> (Vec<Feature>, Vec<&'static CStr>) {
     // SAFETY: `handle` was enumerated from `instance`, which is alive.
@@ -145,6 +145,8 @@ fn optional(
         }
         // Probed on the open device.
         Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
+        Feature::RoundsToEven => floats.shader_rounding_mode_rte_float32 == vk::TRUE,
+        Feature::KeepsSpecialFloats => floats.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE,
         Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
         Feature::Float64 => f10.shader_float64 == vk::TRUE,
         Feature::Int64 => f10.shader_int64 == vk::TRUE,

@@ -2,6 +2,7 @@
 
 mod attending;
 mod choices;
+mod everywhere;
 mod grids;
 mod interfaces;
 mod products;

@@ -13,7 +13,8 @@ int measure(float x, int balance) {
 
 // The exponent of a row from its largest measure and the largest bits of its magnitudes.
 int row_exponent(int most, uint largest) {
-    int exponent = most == NOTHING ? 0 : ((most + 65793) >> 23) - 127;
+    // Half of (most + 65793) / 2^22, which may not fit.
+    int exponent = most == NOTHING ? 0 : (((most >> 1) + 32896 + (most & 1)) >> 22) - 127;
     return largest >= 0x7f800000u ? NOT_FINITE : exponent;
 }
 

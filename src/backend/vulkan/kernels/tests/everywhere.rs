@@ -1,0 +1,70 @@
+//! Plans whose results have the same bits on every device: which builds they have, and what is refused.
+
+use super::*;
+use crate::Error;
+use crate::numerics::Numerics;
+use crate::ops::{
+    Activation, ActivationKind, Attention, Binary, BinaryKind, LayerNorm, Linear, Matmul, Normalize, Reduce,
+    ReduceKind, RmsNorm, Softmax,
+};
+
+fn everywhere(op: impl Into<Op>, operands: &[Operand]) -> crate::Result<Vec<Dispatch>> {
+    let fusion = Fusion { numerics: Numerics::Everywhere, ..Fusion::default() };
+    dispatches_with(&fusion, DType::F32, op, operands, &Capabilities::floor())
+}
+
+#[test]
+fn every_dispatch_is_of_a_build_for_every_device() {
+    let gelu = Activation::from(ActivationKind::GeluErf);
+    let cases: Vec<(Op, Vec<Operand>)> = vec![
+        (gelu.into(), vec![Rows(12)]),
+        (Binary::from(BinaryKind::Add).into(), vec![Rows(12), Rows(12)]),
+        (LayerNorm { eps: 1e-12 }.into(), vec![Rows(12), Weight(vec![12]), Weight(vec![12])]),
+        (RmsNorm { eps: 1e-6 }.into(), vec![Rows(3000), Weight(vec![3000])]),
+        (Normalize::default().into(), vec![Rows(12)]),
+        (Softmax::default().into(), vec![Rows(12)]),
+        (Linear::default().into(), vec![Rows(12), Weight(vec![7, 12])]),
+        (Matmul::default().into(), vec![Weight(vec![5, 12]), Weight(vec![12, 7])]),
+        (Reduce::along(1, ReduceKind::Sum).into(), vec![Weight(vec![5, 12])]),
+    ];
+    for (op, operands) in cases {
+        let name = op.name();
+        let found = everywhere(op, &operands).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let all = found.iter().all(|dispatch| dispatch.variant.numerics == Numerics::Everywhere);
+        assert!(!found.is_empty() && all, "{name}");
+    }
+}
+
+#[test]
+fn rows_have_64_lanes_whatever_their_columns() {
+    for columns in [1, 64, 1000, 5000] {
+        let found = everywhere(Normalize::default(), &[Rows(columns)]).unwrap();
+        assert_eq!(found[0].constants[0], 64, "{columns}");
+        assert_eq!(found[0].grid[0], Extent::Tiles { dim: Dim::Tokens, per: 4 });
+    }
+}
+
+#[test]
+fn a_weight_of_the_model_is_bound_as_integers_with_their_exponents() {
+    let of_model = everywhere(Linear::default(), &[Rows(12), Weight(vec![7, 12])]).unwrap();
+    let [_, _, weight, exponents, ..] = &of_model[0].bindings[..] else { panic!() };
+    assert!(matches!(weight.resource, Resource::Integers(..)) && weight.resource == exponents.resource);
+    assert_eq!((weight.bytes, exponents.bytes, exponents.offset), (Some(4 * 7 * 12), Some(4 * (7 + 12)), 512));
+}
+
+#[test]
+fn what_has_no_such_kernel_is_refused_by_name() {
+    let refused = |op: Op, operands: &[Operand], expected: &str| match everywhere(op, operands) {
+        Err(Error::Unsupported { what, reason }) => {
+            assert!(format!("{what}: {reason}").contains(expected), "{what}: {reason}");
+        }
+        other => panic!("{other:?}"),
+    };
+    let long = Reduce::along(0, ReduceKind::Deviation);
+    refused(long.into(), &[Weight(vec![8_000_000])], "an axis of 8000000 is too long");
+    let wide = Linear::default();
+    refused(wide.into(), &[Rows(131_073), Weight(vec![2, 131_073])], "sums of 131073 terms");
+    let attention = Attention { heads: 1, kv_heads: 1, head_dim: 300, scale: 1.0, ..Attention::default() };
+    let operands = [Rows(300), Rows(300), Rows(300), Offsets, Offsets];
+    refused(attention.into(), &operands, "has no heads of 300 columns");
+}
