@@ -2,7 +2,7 @@
 //!
 //! | number | source |
 //! |---|---|
-//! | CUDA, compute capability 7.5 to 12.0 | "Maximum amount of shared memory per thread block" of NVIDIA's CUDA Programming Guide, table of technical specifications per compute capability: 64, 163, 99, 227 KiB, of which 48 KiB may be static, more must be dynamic |
+//! | CUDA, compute capability 7.5 to 12.0 | "Maximum amount of shared memory per thread block" of NVIDIA's CUDA Programming Guide, table of technical specifications per compute capability: 64 KiB (7.5), 163 (8.0, 8.7), 99 (8.6, 8.9, 12.0), 227 (9.0, 10.0), of which 48 may be static, more must be dynamic |
 //! | Vulkan, `any` | `maxComputeSharedMemorySize` is at least 16,384 (Vulkan specification, Required Limits) |
 //! | Vulkan, NVIDIA | 49,152: what NVIDIA's driver reports for every architecture |
 //! | Vulkan, RDNA | 65,536 by Mesa (RADV); AMD's own driver reports 32,768 |
@@ -169,8 +169,18 @@ mod tests {
 
     #[test]
     fn limits_are_those_of_the_published_tables() {
-        let cuda = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90"].map(|name| limit(Target::Cuda, name));
-        assert_eq!(cuda, [65_536, 166_912, 101_376, 101_376, 232_448]);
+        for (name, kib) in [
+            ("sm_75", 64),
+            ("sm_80", 163),
+            ("sm_86", 99),
+            ("sm_87", 163),
+            ("sm_89", 99),
+            ("sm_90", 227),
+            ("sm_100", 227),
+            ("sm_120", 99),
+        ] {
+            assert_eq!(limit(Target::Cuda, name), kib << 10, "{name}");
+        }
         assert_eq!(
             ["sm_90", "rdna3", "apple", "any"].map(|name| limit(Target::Spirv, name)),
             [49_152, 65_536, 32_768, 16_384]
