@@ -75,7 +75,7 @@ WALK: Walk = [
         "later: 16 bits",
         (
             f"{TRAINING}::test_16_bits_are_near",
-            "tests/train/test_mixed_precision.py::test_a_hundred_steps_are_those_of_a_vulkan_device",
+            "tests/train/test_mixed_precision.py::test_a_hundred_steps_of_a_run_are_those_of_a_vulkan_device",
         ),
     ),
     ("later: checkpoints of gradients", f"{TRAINING}::test_checkpointing_changes_no_bit"),

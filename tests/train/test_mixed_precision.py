@@ -1,10 +1,15 @@
 """100 steps in 16 bits on the CPU, beside the same steps on a Vulkan device and in float32."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from grilly.train import Trainer, TransformerConfig
 
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+# So few numbers that hardly any sum is near a boundary between two roundings.
+FEW = TransformerConfig(vocab_size=256, d_model=32, num_layers=2, num_heads=2, ffn_dim=64, max_seq_len=16)
 SMALL = TransformerConfig(vocab_size=256, d_model=64, num_layers=2, num_heads=2, ffn_dim=128, max_seq_len=32)
 
 
@@ -31,33 +36,58 @@ def of_each(name: str) -> tuple[TransformerConfig, int]:
     return (TransformerConfig.tiny(), 4) if name == "tiny" else (SMALL, 16)
 
 
-@pytest.mark.parametrize("dtype, share", [("bfloat16", 0.1), ("float16", 0.5)])
-def test_values_are_rounded_where_a_vulkan_device_rounds_them(vulkan, dtype, share):
-    """The gradient that is computed first is far closer than that of float32: only sums have another order.
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_values_are_rounded_where_a_vulkan_device_rounds_them(vulkan, dtype):
+    """Every gradient that is computed first is far closer than that of float32: only sums have another order.
 
-    In float16, whose unit is an eighth, another order changes more roundings.
+    In larger models another order changes some roundings, and these change more in later layers: the gradients of
+    `TransformerConfig.tiny()` are apart by three tenths of the rounding, at most by seven tenths, in either type.
     """
 
-    def gradient(device: str, dtype: str) -> tuple[float, np.ndarray]:
-        trainer = Trainer(SMALL, device=device, batch_size=4, betas=(0.0, 0.999), dtype=dtype)
-        return trainer.step(batches(SMALL, 4, 1)[0]).loss, trainer.tensors()["m.output.weight"]
+    def gradients(device: str, dtype: str) -> tuple[float, dict[str, np.ndarray]]:
+        trainer = Trainer(FEW, device=device, batch_size=2, betas=(0.0, 0.999), dtype=dtype)
+        loss = trainer.step(batches(FEW, 2, 1)[0]).loss
+        return loss, {name: found for name, found in trainer.tensors().items() if name.startswith("m.")}
 
     (loss, expected), (own_loss, found), (_, wide) = (
-        gradient(vulkan, dtype),
-        gradient("cpu", dtype),
-        gradient("cpu", "float32"),
+        gradients(vulkan, dtype),
+        gradients("cpu", dtype),
+        gradients("cpu", "float32"),
     )
     assert abs(own_loss - loss) <= 1e-6 * loss
-    apart, rounding = np.linalg.norm(found - expected), np.linalg.norm(found - wide)
-    assert apart <= share * rounding, (apart, rounding)
+    assert len(expected) == 29
+    for name, gradient in expected.items():
+        apart, rounding = np.linalg.norm(found[name] - gradient), np.linalg.norm(found[name] - wide[name])
+        assert apart <= 0.1 * rounding, (name, apart, rounding)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("name", ["small", "tiny"])
-def test_a_hundred_steps_are_those_of_a_vulkan_device(vulkan, name, dtype):
-    config, rows = of_each(name)
-    found, _ = losses("cpu", dtype, config, rows)
-    expected, _ = losses(vulkan, dtype, config, rows)
+def test_a_hundred_steps_are_those_of_a_vulkan_device(vulkan, dtype):
+    found, _ = losses("cpu", dtype, SMALL, 16)
+    expected, _ = losses(vulkan, dtype, SMALL, 16)
+    assert np.abs(found - expected).max() <= 1e-3, np.abs(found - expected).max()
+    assert found[-1] < 0.6 * found[0]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_hundred_steps_of_a_run_are_those_of_a_vulkan_device(vulkan, tmp_path, dtype):
+    """The run of `python -m grilly train` on a text, all settings but the steps at their defaults: about an hour for a
+    type where two cores stand in for a GPU.
+
+    Four windows at a time of a text that is soon known by heart are no measure. There one device with two orders of the
+    sums of gradients, batches of four and four of one, differs by up to 5e-2 in bfloat16, and by 2e-6 in float32.
+    """
+    from conftest import LONG
+
+    if not LONG:
+        pytest.skip("the whole configuration runs under GRILLY_TEST_LONG")
+    text = b"".join(path.read_bytes() for path in sorted(GUIDES.glob("*.md")))
+
+    def run(device: str) -> np.ndarray:
+        trainer = Trainer(TransformerConfig.tiny(), text, tmp_path / device, device=device, dtype=dtype, steps=100)
+        return np.array([step.loss for step in trainer.run()])
+
+    found, expected = run("cpu"), run(vulkan)
     assert np.abs(found - expected).max() <= 1e-3, np.abs(found - expected).max()
     assert found[-1] < 0.6 * found[0]
 
