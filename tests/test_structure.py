@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import json
 import re
+import struct
 
 import pytest
 from structure import ROOT, TREES, WRITTEN, circles, edges, expand, is_test, modules, product_code
@@ -85,7 +86,23 @@ def test_numbers_that_are_the_same_everywhere_come_from_no_library():
     found = {name: [call for call in calls if call[:-1] not in defined] for name, calls in called.items()}
     assert not any(found.values()), found
     assert not [path for path, text in code.items() if re.search(r"\.tanh\(|f(32|64)::tanh", text)]
-    assert OF_NO_CERTAIN_BITS.findall("x.exp() + f32::ln(x) + x.mul_add(y, z) + simd.mul_add_e_f64s(a)") == ["exp(", "ln(", "mul_add("]
+    assert OF_NO_CERTAIN_BITS.findall("x.exp() + f32::ln(x) + x.mul_add(y, z) + simd.mul_add_e_f64s(a)") == [
+        "exp(",
+        "ln(",
+        "mul_add(",
+    ]
+
+
+def test_functions_of_the_cpu_have_the_coefficients_of_the_shaders():
+    def literals(*paths):
+        code = re.sub(r"//.*", "", "".join(path.read_text() for path in paths)).replace("_", "")
+        found = re.findall(r"\d+\.\d{3,}(?:e-?\d+)?|\d\.\d+e-\d+", code)
+        return {struct.pack("f", float(text)): text for text in found}
+
+    include = ROOT / "shaders" / "include"
+    shaders = literals(include / "numbers.glsl", *(include / "elementwise").glob("*.glsl"))
+    own = literals(CPU / "kernels" / "everywhere" / "functions.rs")
+    assert len(own) > 40 and {text for bits, text in own.items() if bits not in shaders} == set()
 
 
 def test_what_is_read():

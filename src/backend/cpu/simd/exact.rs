@@ -97,7 +97,6 @@ impl ExactProduct<'_> {
 
     /// `R` rows from `first` on, of which the first `done` are stored already, by a panel's columns.
     #[inline(always)]
-    #[expect(clippy::needless_range_loop, reason = "over iterators the compiler keeps the sums in memory")]
     fn tile<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, [first, done]: [usize; 2], column: usize) {
         // 1.5 * 2^76: adding it rounds to a multiple of 2^24.
         let magic = simd.splat_f64s(3.0 * (1u128 << 75) as f64);

@@ -69,7 +69,7 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
 /// `e^x = e 2^n`, `e` in 0.5 .. 2, for `|x| <= 2^21`.
 #[inline(always)]
 fn split_exponential(x: f32) -> (f32, i32) {
-    let (n, whole) = nearest(x * 1.442_695);
+    let (n, whole) = nearest(x * std::f32::consts::LOG2_E);
     // ln 2 in two parts.
     let r = (x - n * 0.693_359_4) + n * 2.121_944_4e-4;
     let q = polynomial(r, [1.381_446_7e-3, 8.368_780_4e-3, 4.166_839_4e-2, 1.666_652e-1, 4.999_999_3e-1]);

@@ -19,7 +19,8 @@ pub(super) fn reduce(step: &Step<'_>, op: &Reduce, out: &mut [f32]) -> Result<()
         let weights = weights.map(|weights| &weights[row * n..][..n]);
         let mut column = vec![0.0f32; n];
         for (c, y) in y.iter_mut().enumerate() {
-            column.iter_mut().zip(x[c..].iter().step_by(inner)).for_each(|(own, x)| *own = settle(*x));
+            let values = x.get(c..).unwrap_or_default().iter().step_by(inner);
+            column.iter_mut().zip(values).for_each(|(own, x)| *own = settle(*x));
             *y = canonical(one(op.kind, &mut column, weights));
         }
     }));
@@ -41,11 +42,11 @@ fn one(kind: ReduceKind, x: &mut [f32], weights: Option<&[f32]>) -> f32 {
             None => div(total, n),
             Some(weights) => {
                 let all = sum([weights], inlined!(|[w]| settle(w)));
-                div(settle(total), if all < 1e-9 { 1e-9 } else { all })
+                div(total, if all < 1e-9 { 1e-9 } else { all })
             }
         },
         ReduceKind::Max => {
-            let seen = |k: &usize| weights.is_none_or(|weights| weights[*k] > 0.0);
+            let seen = |k: &usize| weights.is_none_or(|weights| settle(weights[*k]) > 0.0);
             // NaN is preserved.
             let larger = |most: f32, x: f32| if x > most || x.is_nan() { x } else { most };
             let none = weights.is_some() && !(0..x.len()).any(|k| seen(&k));

@@ -77,13 +77,13 @@ impl Attend<'_> {
                 let y = &mut out[self.head * dim..][..dim];
                 match state.sum == 0.0 && !state.broken {
                     true => y.fill(0.0),
-                    false => y.iter_mut().zip(sums).for_each(|(y, sum)| *y = canonical(mul(settle(*sum), factor))),
+                    false => y.iter_mut().zip(sums).for_each(|(y, sum)| *y = canonical(mul(*sum, factor))),
                 }
             }
         }));
     }
 
-    /// The scaled products with the keys of some parts, with terms by distance, and the columns of a row of them.
+    /// The products with the keys of some parts, with terms by distance, scaled, and the columns of a row of them.
     fn scores(&self, parts: &[Range<usize>]) -> (Vec<f32>, usize) {
         let (text, dim, keys) = (self.text, self.text.op.head_dim, &self.own.keys);
         let (rows, columns) = (self.queries.len(), keys.shape.padded);
@@ -112,11 +112,12 @@ impl Attend<'_> {
             }
             .run(self.arch);
         }
-        let scale = settle(text.op.scale);
-        self.arch.vectorized(inlined!(|| scores.iter_mut().for_each(|s| *s = mul(settle(*s), scale))));
         if let Some(distances) = &self.own.distances {
+            scores.iter_mut().for_each(|s| *s = settle(*s));
             distances.add(self.arch, self.queries.start, &q, &exponents[..rows], (&mut scores, columns));
         }
+        let scale = settle(text.op.scale);
+        self.arch.vectorized(inlined!(|| scores.iter_mut().for_each(|s| *s = mul(settle(*s), scale))));
         (scores, columns)
     }
 }

@@ -1,7 +1,7 @@
 //! Scores by distance: the products of queries and of keys with the vectors of the distance between them, as in
 //! [`crate::ops::Attention`].
 
-use super::super::functions::{mul, settle};
+use super::super::functions::settle;
 use super::Packed;
 use crate::Result;
 use crate::backend::cpu::exact::scales;
@@ -47,7 +47,7 @@ impl<'a> Distances<'a> {
         Ok(own)
     }
 
-    /// Adds to scores `[queries, columns]` of all keys, whose queries are integers with exponents.
+    /// Adds to settled products `[queries, columns]` with all keys, whose queries are integers with exponents.
     pub fn add(
         &self,
         arch: Arch,
@@ -56,7 +56,6 @@ impl<'a> Distances<'a> {
         exponents: &[i32],
         (scores, columns): (&mut [f32], usize),
     ) {
-        let scale = settle(self.text.op.scale);
         let mut met = vec![0.0f32; exponents.len() * self.count];
         if let Some(vectors) = &self.a {
             multiply(arch, vectors, queries, exponents, (&mut met, self.count));
@@ -66,10 +65,10 @@ impl<'a> Distances<'a> {
             for (key, score) in scores[..self.text.length].iter_mut().enumerate() {
                 let at = row(&self.text, key as i64 - place) - self.first;
                 if self.a.is_some() {
-                    *score += mul(settle(met[i * self.count + at]), scale);
+                    *score += settle(met[i * self.count + at]);
                 }
                 if let Some(keys) = &self.keys {
-                    *score += mul(settle(keys[key * self.count + at]), scale);
+                    *score += settle(keys[key * self.count + at]);
                 }
             }
         }

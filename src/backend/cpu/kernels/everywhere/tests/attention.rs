@@ -78,14 +78,14 @@ impl Case {
         let (op, d) = (&self.op, self.op.head_dim);
         let q = &self.q[((start + i) * op.heads + h) * d..][..d];
         let k = &self.k[((start + j) * op.kv_heads + g) * d..][..d];
-        let scaled = |a: &[f32], b: &[f32]| mul(dot(a, b), op.scale);
-        let mut s = scaled(q, k);
+        let mut s = dot(q, k);
         if let (Some([a, b]), Some((axes, table))) = (op.distances, &self.table) {
             let reach = axes[0] as i64 / 2;
             let at = ((j as i64 - i as i64).clamp(-reach, reach) + reach) as usize * axes[1] + g * d;
-            s = a.map_or(s, |column| s + scaled(q, &table[at + column..][..d]));
-            s = b.map_or(s, |column| s + scaled(k, &table[at + column..][..d]));
+            s = a.map_or(s, |column| s + dot(q, &table[at + column..][..d]));
+            s = b.map_or(s, |column| s + dot(k, &table[at + column..][..d]));
         }
+        s = mul(settle(s), op.scale);
         if op.soft_cap > 0.0 {
             s = mul(op.soft_cap, tanh(div(settle(s), op.soft_cap)));
         }
@@ -136,7 +136,7 @@ impl Case {
             return vec![f32::from_bits(NAN); d];
         }
         let factor = div(1.0, l);
-        o.iter().map(|o| if l == 0.0 { 0.0 } else { canonical(mul(settle(*o), factor)) }).collect()
+        o.iter().map(|o| if l == 0.0 { 0.0 } else { canonical(mul(*o, factor)) }).collect()
     }
 
     fn check(&self, what: &str) {
