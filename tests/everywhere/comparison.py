@@ -1,0 +1,26 @@
+"""Results beside the model's, bit by bit."""
+
+from typing import Any
+
+import numpy as np
+
+NUMERICS = "everywhere-1"
+
+
+def difference(found: np.ndarray, expected: np.ndarray) -> str | None:
+    """What differs, if anything: how many numbers, and the first as both have it."""
+    if found.dtype != np.float32 or expected.dtype != np.float32 or found.shape != expected.shape:
+        return f"{found.dtype} {found.shape}, expected {expected.dtype} {expected.shape}"
+    found, expected = (np.ascontiguousarray(x).view(np.uint32) for x in (found, expected))
+    if np.array_equal(found, expected):
+        return None
+    other = found != expected
+    place = tuple(int(axis) for axis in np.argwhere(other)[0])
+    pair = [f"{x[place]:#010x} ({x.view(np.float32)[place]})" for x in (found, expected)]
+    return f"{other.sum()} of {other.size} numbers; at {place} {pair[0]}, expected {pair[1]}"
+
+
+def call(engine: Any, op: str, operands: list[np.ndarray], attributes: dict[str, Any]) -> np.ndarray:
+    """An operation on a device, in the mode."""
+    given = [engine.upload(np.asarray(value, order="C")) for value in operands]
+    return engine.call(op, given, attributes, None, NUMERICS).numpy()

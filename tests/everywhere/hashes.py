@@ -1,0 +1,65 @@
+"""hashes.txt: what each version of the mode answers, as the SHA-256 of embeddings in little-endian float32.
+
+Embeddings are as the checkpoint's modules give them. Lines are the version, the checkpoint, how many of its texts, and
+the hash. A line of a published version never changes.
+`python -m everywhere.hashes`, in tests/ with the real weights installed, prints the lines of the independent model.
+"""
+
+import hashlib
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+TESTS = Path(__file__).parents[1]
+TABLE = Path(__file__).with_name("hashes.txt")
+#: Variants of tests/models, with the texts of fixtures/variants.npz.
+CHECKPOINTS = ("base", "odd_sizes", "head_64", "hidden_gelu_new", "dense_two", "bfloat16", "every_module")
+#: all-MiniLM-L6-v2, with the texts of fixtures/texts.json: all, and the first few.
+REAL, FEW = "all-MiniLM-L6-v2", 5
+
+
+def of(embeddings: np.ndarray) -> str:
+    assert embeddings.dtype == np.float32
+    return hashlib.sha256(np.ascontiguousarray(embeddings, "<f4").tobytes()).hexdigest()
+
+
+def of_model(model, ids: Iterable) -> str:
+    """That of the independent model, from token ids of each text."""
+    return of(np.stack([model.embed(row) for row in ids]))
+
+
+def stored(version: str, name: str, count: int) -> str:
+    """The hash of a line.
+
+    Raises:
+        LookupError: No line has these words.
+    """
+    for line in TABLE.read_text().splitlines():
+        words = line.split()
+        if words[:3] == [version, name, str(count)]:
+            return words[3]
+    raise LookupError(f"{TABLE.name}: no hash of {name} of {count} texts in {version}")
+
+
+def main() -> None:
+    from models import variant_list, variants  # noqa: F401
+    from models.golden import per_text
+
+    from .bert import Model
+    from .comparison import NUMERICS
+
+    golden, real = (np.load(TESTS / "fixtures" / f"{name}.npz") for name in ("variants", "minilm"))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in CHECKPOINTS:
+            ids = per_text(golden[f"{name}/plain/ids"])
+            print(NUMERICS, name, len(ids), of_model(Model(variants.build(name, Path(folder))), ids))
+    model, ids = Model(Path(sys.argv[1])), per_text(real["ids"])
+    for some in (ids[:FEW], ids):
+        print(NUMERICS, REAL, len(some), of_model(model, some))
+
+
+if __name__ == "__main__":
+    main()

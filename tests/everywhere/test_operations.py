@@ -1,0 +1,49 @@
+"""Every row of the op-case table in float32 that the mode covers, on both backends, beside the model."""
+
+import lavapipe
+import numpy as np
+import pytest
+from cases import CASES
+from conftest import LONG
+
+from grilly.errors import UnsupportedError
+
+from .comparison import call
+from .operations import OPERATIONS
+
+
+def refused(case) -> bool:
+    """Whether version 1 has no numbers for it: dropout, angles of gcu, deviations, sums that others have in chunks."""
+    given, kind = case.attributes, case.attributes.get("kind")
+    chunks = case.op == "reduce" and case.operands()[0].shape[given["axis"]] > 1024
+    return bool(given.get("dropout")) or kind in ("gcu", "deviation") or chunks
+
+
+#: Rows in float32.
+ROWS = [case for case in CASES if case.op in OPERATIONS and case.dtype == "float32" and not refused(case)]
+#: On a software driver, where most of a row's time is the compiler's, one of so many.
+SHARE = 8
+
+
+@pytest.mark.parametrize("case", ROWS, ids=lambda case: case.id)
+def test_the_bits_are_the_models(case, same, device):
+    if device == "vulkan" and lavapipe.chosen() and not LONG and ROWS.index(case) % SHARE:
+        pytest.skip(f"one row of {SHARE} on a software driver")
+    same(case.op, case.operands(), **case.attributes)
+
+
+@pytest.mark.parametrize("name", ["activation-gcu-257", "reduce-deviation-3x65-1", "reduce-sum-1025x2-0"])
+def test_what_has_no_numbers_is_refused(name, engine):
+    (case,) = (case for case in CASES if case.id == name)
+    assert refused(case)
+    with pytest.raises(UnsupportedError, match=f"^{case.op}: "):
+        call(engine, case.op, case.operands(), case.attributes)
+
+
+def test_every_operation_of_the_model_is_promised_and_has_rows():
+    from grilly import _core
+
+    told = dict(_core.everywhere_rows())
+    assert {told[name] for name in OPERATIONS} <= {"promised", "steps"}
+    assert {case.op for case in ROWS} == OPERATIONS.keys()
+    assert not any(value.dtype == np.float16 for case in ROWS for value in case.operands())
