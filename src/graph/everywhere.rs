@@ -2,10 +2,11 @@
 
 use super::fuse::Fusion;
 use super::split;
-use super::{Graph, Node};
+use super::{Graph, Node, Plan, Source, Value, ValueId};
 use crate::Result;
+use crate::dtype::DType;
 use crate::numerics::{Coverage, Numerics};
-use crate::ops::{Attention, Op};
+use crate::ops::{Attention, Op, Shape};
 
 /// The ops of a graph that stay; of the others plans have the steps.
 pub(super) fn stays(op: &Op) -> bool {
@@ -36,6 +37,19 @@ pub(super) fn check(graph: &Graph, fusion: &Fusion<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+impl Plan {
+    /// Adds float32 scratch memory of these axes to nodes, given by their places.
+    pub fn add_scratch(&mut self, needed: Vec<(usize, Vec<Shape>)>) {
+        for (place, shapes) in needed {
+            let name = format!("{} scratch", self.graph.nodes[place].name);
+            let value = |shape| Value { name: name.clone(), shape, dtype: DType::F32, source: Source::Node };
+            let ids: Vec<ValueId> = shapes.into_iter().map(|shape| self.graph.push(value(shape))).collect();
+            self.graph.nodes[place].scratch.extend(ids);
+        }
+        self.place(None);
+    }
 }
 
 #[cfg(test)]

@@ -179,17 +179,6 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Adds float32 scratch memory of these axes to nodes, given by their places.
-    pub fn add_scratch(&mut self, needed: Vec<(usize, Vec<Shape>)>) {
-        for (place, shapes) in needed {
-            let name = format!("{} scratch", self.graph.nodes[place].name);
-            let value = |shape| Value { name: name.clone(), shape, dtype: DType::F32, source: Source::Node };
-            let ids: Vec<ValueId> = shapes.into_iter().map(|shape| self.graph.push(value(shape))).collect();
-            self.graph.nodes[place].scratch.extend(ids);
-        }
-        self.place(None);
-    }
-
     /// Assigns memory to every value again.
     pub(super) fn place(&mut self, counts: Option<Counts>) {
         (self.buffers, self.storage) = place(&self.graph, counts);

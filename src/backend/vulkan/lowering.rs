@@ -1,6 +1,7 @@
 //! Lowers a node to dispatches: what kernels need of the node, and the only place where a dispatch is created.
 
-use super::integers::{Form, Integers};
+mod constants;
+
 use super::kernel::{Binding, Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
 use crate::backend::Narrow;
@@ -12,16 +13,8 @@ use crate::ops::{Counts, Op, Shape, Signature};
 use crate::{Error, Result};
 
 /// Bindings whose name in a shader differs from the op's operand name.
-const RENAMED: [(&str, &str); 8] = [
-    ("a", "q"),
-    ("b", "k"),
-    ("cosine", "cos"),
-    ("exponents", "weight"),
-    ("sine", "sin"),
-    ("values", "v"),
-    ("weight", "gate"),
-    ("x", "logits"),
-];
+const RENAMED: [(&str, &str); 7] =
+    [("a", "q"), ("b", "k"), ("cosine", "cos"), ("sine", "sin"), ("values", "v"), ("weight", "gate"), ("x", "logits")];
 
 /// A node being lowered to dispatches for one device.
 pub struct Lowering<'a> {
@@ -247,26 +240,6 @@ impl<'a> Lowering<'a> {
     /// The error for an op without a kernel whose results have the same bits on every device.
     fn no_kernel_everywhere(&self) -> Error {
         Error::unsupported(self.op().name(), "no Vulkan device has a kernel of numerics=\"everywhere\" for it")
-    }
-
-    /// Whether the operand at a position is a constant of the plan.
-    pub fn is_constant(&self, place: usize) -> bool {
-        self.plan.storage[self.node.operands[place].0] == Storage::Weight
-    }
-
-    /// The weight at a position as integers, their memory and that of their exponents and balance, if it is a constant of the
-    /// plan.
-    pub fn integers(&self, place: usize, form: Form) -> Option<[Range; 2]> {
-        let id = self.node.operands[place];
-        let constant = self.is_constant(place);
-        let whole = matches!(self.range(id), Range { offset: 0, bytes: None, .. });
-        let id = self.plan.graph.viewed(id);
-        (constant && whole).then(|| Integers::of(self.plan.graph.value(id), form).ranges(id))
-    }
-
-    /// The node's scratch memory, in its order.
-    pub fn all_scratch(&self) -> Vec<Range> {
-        self.node.scratch.iter().map(|id| self.range(*id)).collect()
     }
 
     /// Adds a dispatch of the shader that [`Lowering::select`] returns for the kernel of these constants.

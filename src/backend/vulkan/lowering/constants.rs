@@ -1,0 +1,28 @@
+//! The constants among a node's operands, and its scratch memory.
+
+use super::Lowering;
+use crate::backend::vulkan::integers::{Form, Integers};
+use crate::backend::vulkan::kernel::Range;
+use crate::graph::Storage;
+
+impl Lowering<'_> {
+    /// Whether the operand at a position is a constant of the plan.
+    pub fn is_constant(&self, place: usize) -> bool {
+        self.plan.storage[self.node.operands[place].0] == Storage::Weight
+    }
+
+    /// The weight at a position as integers, their memory and that of their exponents and balance, if it is a constant of the
+    /// plan.
+    pub fn integers(&self, place: usize, form: Form) -> Option<[Range; 2]> {
+        let id = self.node.operands[place];
+        let constant = self.is_constant(place);
+        let whole = matches!(self.range(id), Range { offset: 0, bytes: None, .. });
+        let id = self.plan.graph.viewed(id);
+        (constant && whole).then(|| Integers::of(self.plan.graph.value(id), form).ranges(id))
+    }
+
+    /// The node's scratch memory, in its order.
+    pub fn all_scratch(&self) -> Vec<Range> {
+        self.node.scratch.iter().map(|id| self.range(*id)).collect()
+    }
+}
