@@ -7,8 +7,13 @@
 // all loops of an invocation after 65,535 iterations together.
 //# numerics = ["everywhere"]
 //# made_of = { constants = "Blocks" }
+//#
+//# [builds]
+//# attention-everywhere-distances = { define = "DISTANCES" }  # with terms by distance in place of biases
 #extension GL_EXT_control_flow_attributes : require
+#ifndef DISTANCES
 #define MASKS
+#endif
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "everywhere/exact-integers.glsl"
@@ -45,6 +50,9 @@ shared uint largest[QUERIES + 2u * KEYS];
 const uint OF_KEYS = QUERIES;
 const uint OF_VALUES = QUERIES + KEYS;
 #include "attention-everywhere.rows.glsl"
+#ifdef DISTANCES
+#include "attention-everywhere.distances.glsl"
+#endif
 
 void main() {
     uint first = group_x() * QUERIES;
@@ -125,6 +133,14 @@ void main() {
                 }
             }
 
+            float scores[8];
+            [[unroll]] for (uint j = 0u; j < 8u; j++) {
+                scores[j] = product_of(parts[j], query_exponent, exponent_at(OF_KEYS + lane + LANES * j));
+            }
+#ifdef DISTANCES
+            add_distances(scores, int(at) - (place - int(row)), uvec4(first, last - first, block, keys));
+#endif
+
             // The weights e 2^n of visible keys; n of others is NONE.
             float e[8];
             int n[8];
@@ -135,21 +151,7 @@ void main() {
                 n[j] = NONE;
                 e[j] = 1.0;
                 if (own && key < keys && sees(mine, int(at + key))) {
-                    int key_exponent = exponent_at(OF_KEYS + key);
-                    uvec2 sum = uvec2(0u);
-                    add_sums(sum, parts[j]);
-                    float score = settled(assembled(sum, query_exponent + key_exponent - 44));
-                    if (query_exponent == NOT_FINITE || key_exponent == NOT_FINITE) {
-                        score = uintBitsToFloat(0x7fc00000u);
-                    }
-                    score = PRODUCT(score, settled(push.scale));
-                    if (SOFT_CAP > 0.0) {
-                        score = PRODUCT(SOFT_CAP, hyperbolic_tangent(divided(score, SOFT_CAP)));
-                    }
-                    if (BIAS) {
-                        int reach = int(push.reach);
-                        score += settled(bias[table + uint(clamp(int(at + key) - place, -reach, reach) + reach)]);
-                    }
+                    float score = finished_score(scores[j], table, int(at + key) - place);
                     // Negative infinity is a masked key.
                     if (floatBitsToUint(score) != 0xff800000u) {
                         weight_parts(score, e[j], n[j]);

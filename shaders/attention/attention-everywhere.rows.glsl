@@ -113,3 +113,26 @@ uint fixed_point(float e, int d) {
     }
     return (mantissa + ((1u << uint(places)) >> 1) - 1u + ((mantissa >> uint(places)) & 1u)) >> uint(places);
 }
+
+// The product of rows with these exponents, from its parts.
+float product_of(ivec3 parts, int a, int b) {
+    uvec2 sum = uvec2(0u);
+    add_sums(sum, parts);
+    float found = settled(assembled(sum, a + b - 44));
+    return a == NOT_FINITE || b == NOT_FINITE ? uintBitsToFloat(0x7fc00000u) : found;
+}
+
+// A score from its products: scaled, capped, and with the bias of a key's distance, in a row of the table from `table` on.
+float finished_score(float score, uint table, int distance) {
+    score = PRODUCT(settled(score), settled(push.scale));
+    if (SOFT_CAP > 0.0) {
+        score = PRODUCT(SOFT_CAP, hyperbolic_tangent(divided(score, SOFT_CAP)));
+    }
+#ifndef DISTANCES
+    if (BIAS) {
+        int reach = int(push.reach);
+        score += settled(bias[table + uint(clamp(distance, -reach, reach) + reach)]);
+    }
+#endif
+    return score;
+}

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::attention::{MOST_HEAD_DIM, push};
+use super::attention::{MOST_HEAD_DIM, NONE, push};
 use super::linear::{GROUP, number};
 use super::rows::{Rows, along, continued, slices};
 use crate::Result;
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::{
-    Blocks, Product, attention_everywhere as attending, column_balance, linear_everywhere as linear,
-    linear_everywhere_matrix as matrix, row_integers,
+    Blocks, Product, attention_everywhere as attending, attention_everywhere_distances as by_distance, column_balance,
+    linear_everywhere as linear, linear_everywhere_matrix as matrix, row_integers,
 };
 use crate::backend::vulkan::integers::Form;
 use crate::backend::vulkan::kernel::{Extent, Range};
@@ -161,7 +161,6 @@ pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
 /// `attention`: one dispatch.
 pub fn attention_everywhere(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     let reason = match op {
-        Attention { distances: Some(_), .. } => Some("scores by distance".to_owned()),
         Attention { dropout, .. } if *dropout > 0.0 => Some("dropout".to_owned()),
         Attention { blocks: Some(_), .. } => Some("requested blocks".to_owned()),
         Attention { head_dim, .. } if *head_dim > MOST_HEAD_DIM => Some(format!("heads of {head_dim} columns")),
@@ -170,7 +169,16 @@ pub fn attention_everywhere(to: &mut Lowering<'_>, op: &Attention) -> Result<()>
     if let Some(reason) = reason {
         return Err(to.unsupported(format!("numerics=\"everywhere\" on Vulkan has no {reason}")));
     }
-    let build = to.own(DType::F32, push(to, op, 1), attending::Constants::from(Blocks::of(op)))?;
+    let (push, blocks) = (push(to, op, 1), Blocks::of(op));
+    let build = match op.distances {
+        None => to.own(DType::F32, push, attending::Constants::from(blocks))?,
+        Some(columns) => {
+            let [a_column, b_column] = columns.map(|column| column.map_or(NONE, |at| at as u32));
+            let distance_columns = to.shape(5).columns() as u32;
+            let blocks = Blocks { a_column, b_column, distance_columns, ..blocks };
+            to.own(DType::F32, push, by_distance::Constants::from(blocks))?
+        }
+    };
     let grid = [
         Extent::Tiles { dim: Dim::Tokens, per: QUERIES },
         Extent::Fixed(op.heads as u32),

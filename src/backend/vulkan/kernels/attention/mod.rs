@@ -25,7 +25,7 @@ const FAR: u32 = 1 << 30;
 const KEY: usize = 5;
 
 /// The column of an operand that is absent.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// The push block of all builds.
 type Push = attention::Push;
