@@ -12,13 +12,14 @@ impl Lowering<'_> {
     }
 
     /// The weight at a position as integers, their memory and that of their exponents and balance, if it is a constant of the
-    /// plan.
+    /// plan, whole and in its own shape.
     pub fn integers(&self, place: usize, form: Form) -> Option<[Range; 2]> {
         let id = self.node.operands[place];
         let constant = self.is_constant(place);
         let whole = matches!(self.range(id), Range { offset: 0, bytes: None, .. });
         let id = self.plan.graph.viewed(id);
-        (constant && whole).then(|| Integers::of(self.plan.graph.value(id), form).ranges(id))
+        let value = self.plan.graph.value(id);
+        (constant && whole && value.shape == *self.shape(place)).then(|| Integers::of(value, form).ranges(id))
     }
 
     /// The node's scratch memory, in its order.
