@@ -89,6 +89,10 @@ mod tests {
             let operands = graph.completed(&op, &operands);
             let Ok(results) = graph.apply("node", op.clone(), &operands) else { continue };
             graph.outputs = results;
+            // What is refused for its type is another test's.
+            if graph.outputs.iter().any(|id| graph.value(*id).dtype.is_narrow()) {
+                continue;
+            }
             let made = plan(graph, Fusion::default());
             match op.everywhere() {
                 Coverage::Refused(reason) => {
