@@ -42,7 +42,8 @@ impl Needs {
     /// Of a weight of `[n, k]`.
     fn new(capabilities: &Capabilities, [n, k]: [usize; 2], constant: bool) -> Self {
         let found = matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), capabilities, Some([n, k]));
-        Needs { form: if found.is_ok() { Form::Digits } else { Form::Words }, given: !constant }
+        let fits = found.is_ok_and(|variant| variant.shared_bytes <= capabilities.shared_memory);
+        Needs { form: if fits { Form::Digits } else { Form::Words }, given: !constant }
     }
 
     /// Axes of its scratch memory: the integers of a weight that is given, its exponents with the balance; digits of the rows

@@ -7,6 +7,7 @@ use super::super::super::kernel::{Access, Variant};
 use super::super::super::lowering::operand_of;
 use super::*;
 use crate::backend::vulkan::kernel::Kernel;
+use crate::numerics::Numerics;
 
 /// Every form of the op of a kernel; none of a kernel that probes a device when it is opened.
 fn forms_of(kernel: &Kernel) -> Vec<Op> {
@@ -61,7 +62,10 @@ fn every_variant_keeps_to_the_floor() {
         assert!(generated::ALL.iter().any(|other| serves(&other)), "{}: some devices have no kernel", kernel.name);
         for variant in kernel.variants {
             let name = variant.name;
-            assert!(variant.shared_bytes <= floor.shared_memory, "{name}: {} bytes shared", variant.shared_bytes);
+            // Of exact products on matrix cores the lowering asks whether the device has as much.
+            let asked = variant.numerics == Numerics::Everywhere && variant.matrix().is_some();
+            let shared = variant.shared_bytes;
+            assert!(shared <= floor.shared_memory || asked, "{name}: {shared} bytes shared");
             assert!(variant.local_size.iter().product::<u32>() <= floor.invocations, "{name}");
             assert!(variant.push_bytes <= floor.push_constants, "{name}");
             assert!(variant.bindings.len() <= floor.storage_buffers as usize, "{name}");
