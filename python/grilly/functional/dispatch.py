@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -24,9 +25,6 @@ Found = TypeVar("Found")
 Prepared: TypeAlias = "npt.NDArray[Any] | VulkanTensor"
 #: Maximum size of the cache of constants in bytes, over all devices.
 MOST = 16 << 20
-
-#: Parts of the names of functions that belong to training, of which some consist of operations of inference.
-OF_TRAINING = ("backward", "_update")
 
 #: The largest float32.
 LARGEST = float(np.finfo(np.float32).max)
@@ -57,6 +55,12 @@ def filled(value: float, shape: int | tuple[int, ...] = ()) -> npt.NDArray[np.fl
 def offsets(rows: int, length: int) -> npt.NDArray[np.int32]:
     """Boundaries of rows of equal length: the start of each, and the end of the last."""
     return np.arange(rows + 1, dtype=np.int32) * length
+
+
+@cache
+def belongs_to_training(operation: str) -> bool:
+    """By its name; some of these functions consist of operations of inference."""
+    return "backward" in operation or "_update" in operation
 
 
 #: The architecture whose registered shaders run the operations; `Compute` sets it.
@@ -124,7 +128,7 @@ def evaluate(operation: str, body: Callable[..., Found], *operands: Prepared | N
 
     Where numbers are to be the same everywhere, what belongs to training is refused by its name.
     """
-    if any(part in operation for part in OF_TRAINING):
+    if belongs_to_training(operation):
         _core.check_trains(operation)
     device: _core.Engine | None = None
     for operand in operands:

@@ -33,9 +33,8 @@ impl Table<'_> {
 
 /// The tables of a step, each with its indices.
 pub(super) struct Tables<'a> {
+    step: Step<'a>,
     pairs: Vec<(&'a [u32], Table<'a>)>,
-    /// Rows of the tables, for an error.
-    rows: String,
 }
 
 impl<'a> Tables<'a> {
@@ -44,7 +43,7 @@ impl<'a> Tables<'a> {
     /// # Errors
     /// As [`Step::indices`], and those of a table that cannot be read.
     pub fn of(step: &Step<'a>) -> Result<Self> {
-        let (mut pairs, mut rows) = (Vec::new(), Vec::new());
+        let mut pairs = Vec::new();
         for ids in (0..step.operands.len()).step_by(2) {
             let elements = step.shape(ids + 1).elements(step.counts);
             let table = match step.parts(ids + 1) {
@@ -52,9 +51,8 @@ impl<'a> Tables<'a> {
                 None => Table::Given(step.floats(ids + 1)?),
             };
             pairs.push((step.indices(ids)?, table));
-            rows.push(step.shape(ids + 1).rows().to_string());
         }
-        Ok(Tables { pairs, rows: rows.join(", ") })
+        Ok(Tables { step: *step, pairs })
     }
 
     /// Their number.
@@ -71,7 +69,8 @@ impl<'a> Tables<'a> {
         if table.read(indices[t] as usize, out)? {
             return Ok(());
         }
-        let rows = &self.rows;
+        let rows: Vec<String> = (0..self.count()).map(|i| self.step.shape(2 * i + 1).rows().to_string()).collect();
+        let rows = rows.join(", ");
         let problem = format!("embedding_sum: an index lies outside its table (rows of the tables: {rows})");
         Err(Error::IndexOutOfRange(problem))
     }
