@@ -94,6 +94,17 @@ impl From<Numerics> for String {
     }
 }
 
+/// `+0` below 2^-100, which also numbers are that some devices flush to 0; else `x`: how [`Numerics::Everywhere`] reads floats.
+///
+/// ```
+/// use grilly::numerics::settle;
+/// assert_eq!([1.5, -1e-30, -1e-31, f32::INFINITY].map(settle), [1.5, -1e-30, 0.0, f32::INFINITY]);
+/// ```
+#[inline(always)]
+pub fn settle(x: f32) -> f32 {
+    if x.to_bits() & 0x7fff_ffff < 0x0d80_0000 { 0.0 } else { x }
+}
+
 /// What [`Numerics::Everywhere`] makes of an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {

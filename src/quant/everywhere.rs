@@ -9,7 +9,7 @@ const LEAST_BALANCE: i32 = -250;
 /// Mantissas from here on, of 2^23, are halved: rounded, 127.5 2^16 and more is no number of three signed bytes.
 const CARRY: i64 = 65_793;
 /// Places of an integer after the highest bit of a row's largest.
-const PLACES: i32 = 22;
+pub const PLACES: i32 = 22;
 
 /// The operand of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use rayon::prelude::*;
 
 use super::floats::Floats;
+use super::matmul::{by_columns, shares_columns};
 use super::panels::Panels;
 use super::simd::{Arch, ExactProduct, LARGEST, PANEL_VECTORS, Standard, wide_lanes};
 use super::threads::Team;
@@ -20,11 +21,8 @@ use crate::exit::Request;
 use crate::process::memory::filled;
 use crate::process::threads;
 pub use crate::quant::everywhere::NOT_FINITE;
-use crate::quant::everywhere::{self, Columns, Side};
+use crate::quant::everywhere::{self, Columns, PLACES, Side};
 use crate::{Error, Result};
-
-/// Places of an integer after the highest bit of a row's largest.
-const PLACES: i32 = 22;
 
 /// `2^exponent`; NaN for [`NOT_FINITE`]. Exponents beyond those of any sum stand for the next of them.
 #[inline(always)]
@@ -33,11 +31,10 @@ pub fn power(exponent: i32) -> f64 {
     if exponent == NOT_FINITE { f64::NAN } else { power }
 }
 
-/// The factor of the integers of a row of `x`, and of a row of a weight.
+/// The factor of the integers of a row with an exponent.
 #[inline(always)]
-pub fn scales(of_x: i32, of_weight: i32) -> [f64; 2] {
-    let shifted = |exponent: i32| if exponent == NOT_FINITE { NOT_FINITE } else { exponent - PLACES };
-    [power(shifted(of_x)), power(shifted(of_weight))]
+pub fn scale(exponent: i32) -> f64 {
+    power(if exponent == NOT_FINITE { NOT_FINITE } else { exponent - PLACES })
 }
 
 /// A whole number `|x| < 2^51` nearest to `x`, ties to even.
@@ -159,7 +156,7 @@ impl Exact {
             let first = number * width;
             for (column, scale) in scales.iter_mut().enumerate().take(columns - first) {
                 row_of(first + column, row)?;
-                *scale = self::scales(0, everywhere::integers(row, &b, Side::Weight, q))[1];
+                *scale = self::scale(everywhere::integers(row, &b, Side::Weight, q));
                 for (line, q) in panel.chunks_exact_mut(width).zip(&*q) {
                     line[column] = *q as f32;
                 }
@@ -189,7 +186,7 @@ impl Exact {
                     let (shifts, factors) = (&shifts[..x.len()], &factors[..x.len()]);
                     balanced(x, q, inlined!(|k| shifts[k]), inlined!(|k| factors[k]))
                 };
-                *scale = self::scales(exponent, 0)[0];
+                *scale = self::scale(exponent);
             }
         }));
     }
@@ -216,9 +213,6 @@ impl Exact {
 /// Integers of `x` in memory at a time: half of a second-level cache.
 const HELD: usize = 1 << 15;
 
-/// With fewer rows than this a team shares the columns instead, so that each thread reads only part of the weights.
-const FEW_ROWS: usize = 128;
-
 thread_local! {
     /// Integers of rows, and their scales, per thread, reused between products.
     static ROWS: RefCell<(Vec<f64>, Vec<f64>)> = const { RefCell::new((Vec::new(), Vec::new())) };
@@ -240,13 +234,13 @@ pub fn multiply(
     if y.is_empty() {
         return Ok(());
     }
-    let (rows, panels) = (y.len() / columns, columns.div_ceil(width));
+    let rows = y.len() / columns;
     if depth == 0 {
         y.fill(0.0);
         finish(0, y);
         return Ok(());
     }
-    if team == Team::Alone || rows >= FEW_ROWS || panels < 2 {
+    if !shares_columns(team, rows, columns.div_ceil(width)) {
         let block = (HELD / depth).clamp(1, 8) * 8;
         return team.try_rows(y, columns, 8, |first, out| {
             let blocks = out.chunks_mut(block * columns).zip((first..).step_by(block));
@@ -264,24 +258,15 @@ pub fn multiply(
             Ok(())
         });
     }
-    // Each task computes some panels' columns in its own [rows, width] pieces; rows are assembled afterwards.
     let mut q = filled(rows * depth, 0.0f64, "a product")?;
     let mut scales = vec![0.0f64; rows];
     weight.rows(arch, &x[..rows * depth], &mut q, &mut scales);
-    let each = panels.div_ceil(2 * team.size()).max(1);
-    let mut pieces = filled(rows * panels * width, 0.0f32, "a product")?;
-    pieces.par_chunks_mut(rows * each * width).enumerate().for_each(|(task, out)| {
+    by_columns(team, [columns, width], y, |first, out| {
         let _standard = Standard::enter();
         let padded = out.len() / rows;
-        weight.multiply(arch, &q, &scales, task * each, (out, padded));
-    });
-    for (task, piece) in pieces.chunks(rows * each * width).enumerate() {
-        let (padded, first) = (piece.len() / rows, task * each * width);
-        let count = padded.min(columns - first);
-        for (row, part) in piece.chunks_exact(padded).enumerate() {
-            y[row * columns + first..][..count].copy_from_slice(&part[..count]);
-        }
-    }
+        weight.multiply(arch, &q, &scales, first, (out, padded));
+        Ok(())
+    })?;
     finish(0, y);
     Ok(())
 }

@@ -155,6 +155,36 @@ fn panels(
 /// With fewer rows than this a team shares the columns instead, so that each thread reads only part of the weights.
 const FEW_ROWS: usize = 128;
 
+/// Whether a team shares the columns of a product, in so many panels, and not its rows.
+pub fn shares_columns(team: Team, rows: usize, panels: usize) -> bool {
+    team != Team::Alone && rows < FEW_ROWS && panels >= 2
+}
+
+/// Computes `y [rows, columns]` in panels of `width` columns: `work` gets the number of a task's first panel and its own
+/// `[rows, some panels]`, padded; rows are assembled afterwards.
+///
+/// # Errors
+/// `OutOfMemory`, and those of `work`.
+pub fn by_columns(
+    team: Team,
+    [columns, width]: [usize; 2],
+    y: &mut [f32],
+    work: impl Fn(usize, &mut [f32]) -> Result<()> + Sync,
+) -> Result<()> {
+    let (rows, panels) = (y.len() / columns, columns.div_ceil(width));
+    let each = panels.div_ceil(2 * team.size()).max(1);
+    let mut pieces = filled(rows * panels * width, 0.0f32, "a product")?;
+    pieces.par_chunks_mut(rows * each * width).enumerate().try_for_each(|(task, out)| work(task * each, out))?;
+    for (task, piece) in pieces.chunks(rows * each * width).enumerate() {
+        let (padded, first) = (piece.len() / rows, task * each * width);
+        let count = padded.min(columns - first);
+        for (row, part) in piece.chunks_exact(padded).enumerate() {
+            y[row * columns + first..][..count].copy_from_slice(&part[..count]);
+        }
+    }
+    Ok(())
+}
+
 /// `y [M, N] = act(x [M, K] W^T + bias) + residual`
 ///
 /// # Errors
@@ -165,33 +195,18 @@ pub fn multiply(arch: Arch, team: Team, x: &[f32], weight: &Packed, finish: Fini
         return Ok(());
     }
     let rows = y.len() / columns;
-    let panels = columns.div_ceil(width);
-    if team == Team::Alone || rows >= FEW_ROWS || panels < 2 {
+    if !shares_columns(team, rows, columns.div_ceil(width)) {
         return team.try_rows(y, columns, simd::PANEL, |first, out| {
             let part = first * columns..first * columns + out.len();
             let finish = Finish { residual: finish.residual.map(|r| &r[part]), ..finish };
             weight.multiply(arch, &x[first * depth..], 0, columns, finish, out)
         });
     }
-    // Each task computes some panels' columns in its own [rows, width] pieces; rows are assembled afterwards.
-    let each = panels.div_ceil(2 * team.size()).max(1);
-    let mut pieces = filled(rows * panels * width, 0.0f32, "a product")?;
-    pieces.par_chunks_mut(rows * each * width).enumerate().try_for_each(|(task, out)| {
-        let padded = out.len() / rows;
-        weight.multiply(arch, x, task * each, padded, Finish { residual: None, ..finish }, out)
+    by_columns(team, [columns, width], y, |first, out| {
+        weight.multiply(arch, x, first, out.len() / rows, Finish { residual: None, ..finish }, out)
     })?;
-    for (task, piece) in pieces.chunks(rows * each * width).enumerate() {
-        let padded = piece.len() / rows;
-        let first = task * each * width;
-        let count = padded.min(columns - first);
-        for (row, part) in piece.chunks_exact(padded).enumerate() {
-            let start = row * columns + first;
-            let out = &mut y[start..start + count];
-            out.copy_from_slice(&part[..count]);
-            if let Some(residual) = finish.residual {
-                out.iter_mut().zip(&residual[start..]).for_each(|(y, residual)| *y += residual);
-            }
-        }
+    if let Some(residual) = finish.residual {
+        y.iter_mut().zip(residual).for_each(|(y, residual)| *y += residual);
     }
     Ok(())
 }

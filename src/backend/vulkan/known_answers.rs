@@ -8,7 +8,7 @@ use super::kernel::Variant;
 use super::probe;
 use super::raw::Device;
 use crate::dtype::DType;
-use crate::numerics::Numerics;
+use crate::numerics::{Numerics, settle};
 use crate::{Error, Result};
 
 /// Quads of numbers that are asked about.
@@ -101,16 +101,15 @@ fn quads() -> Vec<[u32; 4]> {
 /// What the kernel writes.
 fn answers([a_bits, b_bits, c, d]: [u32; 4]) -> [u32; 8] {
     let [a, b, c] = [a_bits, b_bits, c].map(f32::from_bits);
-    let settled = |x: f32| if x.to_bits() & 0x7fff_ffff < 0x0d80_0000 { 0.0 } else { x };
     let sum = (i64::from(b_bits) << 32 | i64::from(a_bits)) as f32;
     let assembled = f64::from(sum) * 2f64.powi(d as i32 >> 24);
     let assembled = if assembled.abs() < f64::from(f32::MIN_POSITIVE) { 0.0f64.copysign(assembled) } else { assembled };
     let known = [
         a * b + c,
         (a + b) - a,
-        settled(a),
-        settled(settled(a) / settled(b)),
-        settled(a).sqrt(),
+        settle(a),
+        settle(settle(a) / settle(b)),
+        settle(a).sqrt(),
         d as i32 as f32,
         a.round_ties_even(),
         assembled as f32,

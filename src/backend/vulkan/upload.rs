@@ -123,19 +123,14 @@ impl<'a> Ring<'a> {
     fn write(&mut self, tensor: &TensorView<'_>, dtype: DType, target: &mut Slice) -> Result<()> {
         let mut first = 0;
         while first < tensor.elements() {
-            let segment = &mut self.segments[self.current];
+            let segment = &self.segments[self.current];
             let room = (segment.buffer.bytes - segment.filled) as usize * 8 / dtype.bits();
             if room == 0 {
                 self.flush()?;
                 continue;
             }
             let count = room.min(tensor.elements() - first);
-            let bytes = dtype.bytes(count) as u64;
-            segment.buffer.map(segment.filled, bytes, |memory| read(tensor, first, dtype, memory))??;
-            let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes };
-            segment.copies.copy(from, Slice { bytes, ..target.clone() });
-            segment.filled += bytes;
-            target.offset += bytes;
+            self.put(dtype.bytes(count), target, |memory| read(tensor, first, dtype, memory))?;
             first += count;
         }
         Ok(())
@@ -144,21 +139,30 @@ impl<'a> Ring<'a> {
     /// Copies bytes to the start of `target`.
     fn write_bytes(&mut self, mut bytes: &[u8], mut target: Slice) -> Result<()> {
         while !bytes.is_empty() {
-            let segment = &mut self.segments[self.current];
+            let segment = &self.segments[self.current];
             let room = (segment.buffer.bytes - segment.filled) as usize;
             if room == 0 {
                 self.flush()?;
                 continue;
             }
             let (now, later) = bytes.split_at(room.min(bytes.len()));
-            let count = now.len() as u64;
-            segment.buffer.map(segment.filled, count, |memory| memory.copy_from_slice(now))?;
-            let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes: count };
-            segment.copies.copy(from, Slice { bytes: count, ..target.clone() });
-            segment.filled += count;
-            target.offset += count;
+            self.put(now.len(), &mut target, |memory| {
+                memory.copy_from_slice(now);
+                Ok(())
+            })?;
             bytes = later;
         }
+        Ok(())
+    }
+
+    /// Lets `fill` write bytes, for which there is room, that are copied to the start of `target`, and advances that start.
+    fn put(&mut self, bytes: usize, target: &mut Slice, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
+        let (segment, bytes) = (&mut self.segments[self.current], bytes as u64);
+        segment.buffer.map(segment.filled, bytes, fill)??;
+        let from = Slice { buffer: segment.buffer.clone(), offset: segment.filled, bytes };
+        segment.copies.copy(from, Slice { bytes, ..target.clone() });
+        segment.filled += bytes;
+        target.offset += bytes;
         Ok(())
     }
 

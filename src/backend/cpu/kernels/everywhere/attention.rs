@@ -19,7 +19,7 @@ use distances::Distances;
 use rayon::prelude::*;
 
 use super::refused;
-use crate::backend::cpu::exact::{NOT_FINITE, integers, power};
+use crate::backend::cpu::exact::{NOT_FINITE, integers, scale};
 use crate::backend::cpu::kernels::attention::{Operand, Text, check_offsets};
 use crate::backend::cpu::panels::Panels;
 use crate::backend::cpu::simd::{Arch, Standard, wide_lanes};
@@ -85,8 +85,7 @@ impl Packed {
 
     /// The factors of the columns, padded.
     fn scales(&self) -> Vec<f64> {
-        let scale = |e: &i32| power(if *e == NOT_FINITE { NOT_FINITE } else { e - 22 });
-        let mut scales: Vec<f64> = self.exponents.iter().map(scale).collect();
+        let mut scales: Vec<f64> = self.exponents.iter().map(|e| scale(*e)).collect();
         scales.resize(self.shape.padded.max(scales.len()), 1.0);
         scales
     }

@@ -5,16 +5,11 @@
 //! `shaders/include/numbers.glsl`, each step a product and then a sum; decimals are as there, since shorter ones may be other numbers.
 #![allow(clippy::excessive_precision)]
 
+pub(super) use crate::numerics::settle;
 use crate::ops::{Activation, ActivationKind};
 
 /// 1.5 * 2^23: adding it rounds to an integer, held in the low bits, where `|x| <= 2^22`.
 const MAGIC: f32 = 12_582_912.0;
-
-/// `+0` below 2^-100, which also numbers are that some devices flush to 0; else `x`.
-#[inline(always)]
-pub(super) fn settle(x: f32) -> f32 {
-    if x.to_bits() & 0x7fff_ffff < 0x0d80_0000 { 0.0 } else { x }
-}
 
 /// The settled product.
 #[inline(always)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::functions::{canonical, div, mul, settle};
 use super::block::{Joined, Scores};
 use super::{BLOCK, Head, ROWS};
-use crate::backend::cpu::exact::{integers, scales};
+use crate::backend::cpu::exact::{integers, scale};
 use crate::backend::cpu::kernels::attention::{Span, Text};
 use crate::backend::cpu::simd::{Arch, ExactProduct};
 
@@ -92,7 +92,7 @@ impl Attend<'_> {
             for (i, q) in q.chunks_exact_mut(dim).enumerate() {
                 let row = text.q.head(text.first_query + self.queries.start + i, self.head, dim);
                 exponents[i] = integers(&row[..dim], q);
-                factors[i] = scales(exponents[i], 0)[0];
+                factors[i] = scale(exponents[i]);
             }
         }));
         let mut scores = vec![0.0f32; rows * columns];

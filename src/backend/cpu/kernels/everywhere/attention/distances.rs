@@ -4,7 +4,7 @@
 use super::super::functions::settle;
 use super::Packed;
 use crate::Result;
-use crate::backend::cpu::exact::scales;
+use crate::backend::cpu::exact::scale;
 use crate::backend::cpu::kernels::attention::{Operand, Text};
 use crate::backend::cpu::simd::{Arch, ExactProduct};
 use crate::process::memory::filled;
@@ -90,7 +90,7 @@ fn multiply(
     out: (&mut [f32], usize),
 ) {
     let depth = rows.len() / exponents.len().max(1);
-    let row_scales: Vec<f64> = exponents.iter().map(|e| scales(*e, 0)[0]).collect();
+    let row_scales: Vec<f64> = exponents.iter().map(|e| scale(*e)).collect();
     ExactProduct {
         a: (rows, depth),
         rows: exponents.len(),
