@@ -8,7 +8,7 @@
 //# numerics = ["run", "everywhere"]
 //#
 //# [builds]
-//# residual-layer-norm = { define = "RESIDUAL" }  # a fused operation
+//# residual-layer-norm = { define = "RESIDUAL", numerics = ["run"] }  # a fused operation
 //# layer-norm-quantize-rows = { define = "QUANTIZED", numerics = ["run"] }
 //# layer-norm-moments = { define = "MOMENTS", numerics = ["run"] }  # what layer-norm-linear normalises by
 #include "rows/normed-rows.glsl"

@@ -9,7 +9,7 @@
 //# numerics = ["run", "everywhere"]
 //#
 //# [builds]
-//# residual-rms-norm = { define = "RESIDUAL" }
+//# residual-rms-norm = { define = "RESIDUAL", numerics = ["run"] }
 //# rms-norm-quantize-rows = { define = "QUANTIZED", numerics = ["run"] }
 //# rms-norm-rope = { define = "ROTARY", numerics = ["run"] }
 #include "rows/normed-rows.glsl"

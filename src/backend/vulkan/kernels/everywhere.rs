@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::attention::{MOST_HEAD_DIM, NONE, push};
-use super::linear::{GROUP, number};
+use super::linear::{GROUP, binds, number};
 use super::rows::{Rows, along, continued, slices};
 use crate::Result;
-use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::generated::{
     Blocks, Product, attention_everywhere as attending, attention_everywhere_distances as by_distance, column_balance,
     linear_everywhere as linear, linear_everywhere_matrix as matrix, row_integers,
@@ -14,8 +13,9 @@ use crate::backend::vulkan::generated::{
 use crate::backend::vulkan::integers::Form;
 use crate::backend::vulkan::kernel::{Extent, Range};
 use crate::backend::vulkan::lowering::Lowering;
+use crate::backend::{Narrow, vulkan::Capabilities};
 use crate::dtype::DType;
-use crate::graph::{Node, Plan, Storage};
+use crate::graph::{Node, Plan};
 use crate::numerics::Numerics;
 use crate::ops::{Attention, Counts, Dim, Linear, Residual, Shape};
 
@@ -32,25 +32,30 @@ const MOST_TERMS: usize = 131_072;
 
 /// What a product on a device needs besides its operands.
 struct Needs {
+    /// Rows and columns of the weight.
+    size: [usize; 2],
     /// How the integers of both operands are stored.
     form: Form,
-    /// Whether the weight is given at run time.
-    given: bool,
+    /// Those of the weight, and its exponents with the balance; `None` of a weight that is given at run time.
+    weight: Option<[Range; 2]>,
 }
 
 impl Needs {
-    /// Of a weight of `[n, k]`.
-    fn new(capabilities: &Capabilities, [n, k]: [usize; 2], constant: bool) -> Self {
-        let found = matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), capabilities, Some([n, k]));
-        let fits = found.is_ok_and(|variant| variant.shared_bytes <= capabilities.shared_memory);
-        Needs { form: if fits { Form::Digits } else { Form::Words }, given: !constant }
+    /// Of a node.
+    fn of(to: &Lowering<'_>) -> Self {
+        let k = to.shape(1).columns();
+        let size = [to.shape(1).elements(Counts::default()) / k.max(1), k];
+        let found = matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), to.capabilities, Some(size));
+        let fits = found.is_ok_and(|variant| variant.shared_bytes <= to.capabilities.shared_memory);
+        let form = if fits { Form::Digits } else { Form::Words };
+        Needs { size, form, weight: to.integers(1, form) }
     }
 
     /// Axes of its scratch memory: the integers of a weight that is given, its exponents with the balance; digits of the rows
     /// of `x`, and their exponents.
-    fn scratch(&self, x: &Shape, [n, k]: [usize; 2]) -> Vec<Shape> {
-        let row = self.form.words(k);
-        let weight = self.given.then(|| [Shape::fixed(&[n, row]), Shape::fixed(&[n + k])]);
+    fn scratch(&self, x: &Shape) -> Vec<Shape> {
+        let ([n, k], row) = (self.size, self.form.words(self.size[1]));
+        let weight = self.weight.is_none().then(|| [Shape::fixed(&[n, row]), Shape::fixed(&[n + k])]);
         let rows = (self.form == Form::Digits).then(|| [x.with_columns(row), x.with_columns(1)]);
         weight.into_iter().flatten().chain(rows.into_iter().flatten()).collect()
     }
@@ -61,11 +66,8 @@ pub fn with_integers(mut plan: Arc<Plan>, capabilities: &Capabilities) -> Arc<Pl
     if plan.numerics == Numerics::Everywhere {
         let needed = |(place, node): (usize, &Node)| {
             Linear::of(&node.op)?;
-            let [x, weight] = [0, 1].map(|operand| plan.graph.value(node.operands[operand]));
-            let sizes =
-                [weight.shape.elements(Counts::default()) / weight.shape.columns().max(1), weight.shape.columns()];
-            let constant = plan.storage[node.operands[1].0] == Storage::Weight;
-            let shapes = Needs::new(capabilities, sizes, constant).scratch(&x.shape, sizes);
+            let to = Lowering::new(&plan, node, capabilities, Narrow::Every);
+            let shapes = Needs::of(&to).scratch(to.shape(0));
             (!shapes.is_empty()).then_some((place, shapes))
         };
         let needed: Vec<_> = plan.graph.nodes.iter().enumerate().filter_map(needed).collect();
@@ -101,19 +103,17 @@ pub fn check_terms(to: &Lowering<'_>, terms: usize) -> Result<()> {
 /// a weight that is given at run time and, for matrix cores, of the rows of `x`.
 pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
-    let (n, k) = (to.result().shape.columns(), to.shape(1).columns());
+    let Needs { size: [n, k], form, weight } = Needs::of(to);
     check_terms(to, k)?;
-    let constant = to.is_constant(1);
-    let Needs { form, given } = Needs::new(to.capabilities, [n, k], constant);
     let matrix = form == Form::Digits;
     let scratch = to.all_scratch();
-    let missing = || to.unsupported("it has no scratch memory".into());
-    let [integers, exponents] = match (to.integers(1, form), &scratch[..]) {
+    let [integers, exponents] = match (weight, &scratch[..]) {
         (Some(ranges), _) => ranges,
-        (None, [integers, exponents, ..]) if given => [*integers, *exponents],
-        _ => return Err(missing()),
+        (None, [integers, exponents, ..]) => [*integers, *exponents],
+        _ => return Err(to.unsupported("it has no scratch memory".into())),
     };
-    if given {
+    if weight.is_none() {
+        binds(to, &[(to.shape(1), 4)]).map_err(|lack| to.unsupported(lack.into()))?;
         let (weight, size) = (to.operand(1), [n as u32, k as u32]);
         let push = column_balance::Push { n: size[0], k: size[1] };
         for (last, grid) in [(false, size[1].div_ceil(COLUMNS)), (true, 1)] {

@@ -6,16 +6,11 @@ use crate::backend::vulkan::kernel::Range;
 use crate::graph::Storage;
 
 impl Lowering<'_> {
-    /// Whether the operand at a position is a constant of the plan.
-    pub fn is_constant(&self, place: usize) -> bool {
-        self.plan.storage[self.node.operands[place].0] == Storage::Weight
-    }
-
     /// The weight at a position as integers, their memory and that of their exponents and balance, if it is a constant of the
     /// plan, whole and in its own shape.
     pub fn integers(&self, place: usize, form: Form) -> Option<[Range; 2]> {
         let id = self.node.operands[place];
-        let constant = self.is_constant(place);
+        let constant = self.plan.storage[id.0] == Storage::Weight;
         let whole = matches!(self.range(id), Range { offset: 0, bytes: None, .. });
         let id = self.plan.graph.viewed(id);
         let value = self.plan.graph.value(id);
