@@ -88,7 +88,7 @@ impl Plan {
     /// use grilly::ops::{ActivationBackward, ActivationKind, Shape};
     /// let mut graph = Graph::new();
     /// let [g, x] = ["g", "x"].map(|name| graph.input(name, Shape::fixed(&[3]), DType::F32));
-    /// graph.node("slope", ActivationBackward::from(ActivationKind::Silu), &[g, x]).unwrap();
+    /// graph.node("slope", ActivationBackward(ActivationKind::Silu.into()), &[g, x]).unwrap();
     /// let fusion = Fusion { numerics: Numerics::Everywhere, ..Fusion::default() };
     /// let refused = Plan::with(graph, &fusion).unwrap_err().to_string();
     /// assert!(refused.starts_with("activation_backward: numerics=\"everywhere\": "));

@@ -5,7 +5,7 @@ use std::path::Path;
 use grilly::backend::vulkan::{built, dispatched};
 use grilly::ops::Op;
 
-use crate::engines::{absent, assert_valid, device, in_new_process, lavapipe};
+use crate::engines::{absent, assert_valid, device, in_new_process, lavapipe, widths};
 use crate::rows::Row;
 use crate::{check, table};
 
@@ -83,7 +83,7 @@ fn rows_on_the_vulkan_device() {
     if told.contains("device: llvmpipe") {
         let seen: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("sees its subgroup: ")).collect();
         assert!(!seen.is_empty());
-        apart(test, &["128", "512"].map(|width| (seen.clone(), lavapipe(Some(width)))));
+        apart(test, &widths().iter().map(|width| (seen.clone(), lavapipe(Some(width)))).collect::<Vec<_>>());
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use grilly::array::{Array, Engine};
 use grilly::dtype::DType;
 
-use engines::{assert_valid, engines, in_new_process, lavapipe, numbers};
+use engines::{assert_valid, engines, in_new_process, lavapipe, numbers, widths};
 
 /// Counters are the process'; tests take turns.
 fn turn() -> MutexGuard<'static, ()> {
@@ -36,7 +36,8 @@ fn read(array: &Array) -> Vec<f32> {
     array.read().unwrap().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 
-/// lavapipe's subgroups have a lane for each 32 bits of its vectors: 4 and 16 here, 8 in the other tests where it has 256.
+/// lavapipe's subgroups have a lane for each 32 bits of its vectors: 4 and 16 here (16 with AVX-512), 8 in the other tests where
+/// it has 256.
 #[test]
 fn programs_at_other_subgroup_sizes() {
     let _turn = turn();
@@ -46,7 +47,7 @@ fn programs_at_other_subgroup_sizes() {
         return;
     }
     std::thread::scope(|scope| {
-        for width in ["128", "512"] {
+        for width in widths() {
             let variables = [lavapipe(Some(width)), vec![("GRILLY_REQUIRE", "vulkan".into())]].concat();
             scope.spawn(move || in_new_process(&["--skip", "programs_at_other_subgroup_sizes"], &variables));
         }
