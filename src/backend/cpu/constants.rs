@@ -9,7 +9,7 @@ use super::exact::{Balance, Exact};
 use super::floats::Floats;
 use super::integers::PackedIntegers;
 use super::matmul::Packed;
-use super::simd::{self, Arch, PANEL_VECTORS};
+use super::simd::{self, Arch, Widest};
 use crate::dtype::DType;
 use crate::graph::{Plan, Source, ValueId};
 use crate::numerics::Numerics;
@@ -211,7 +211,7 @@ impl Constants {
 
     /// Reads all elements, the parts concatenated, padded with zeros as the bias of a product requires.
     fn read(&self, parts: &[Part], elements: usize, arch: Arch) -> Result<Floats> {
-        let widest = simd::PANEL.max(PANEL_VECTORS * simd::lanes(arch));
+        let widest = simd::PANEL.max(Widest::of_floats(arch).width());
         let mut floats = Floats::zeros(elements + widest, "a weight vector")?;
         self.stacked(parts, elements)?.read_f32(0, &mut floats[..elements])?;
         Ok(floats)

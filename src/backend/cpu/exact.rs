@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use super::floats::Floats;
 use super::matmul::{by_columns, shares_columns};
 use super::panels::Panels;
-use super::simd::{Arch, ExactProduct, LARGEST, PANEL_VECTORS, Standard, wide_lanes};
+use super::simd::{Arch, ExactProduct, LARGEST, Standard, Widest};
 use super::threads::Team;
 use crate::exit::Request;
 use crate::process::memory::filled;
@@ -123,9 +123,9 @@ impl Exact {
         [columns, depth]: [usize; 2],
         read: impl Fn(usize, &mut [f32]) -> Result<()> + Sync,
     ) -> Result<Self> {
-        let lanes = wide_lanes(arch);
-        let width = PANEL_VECTORS * lanes;
-        let shape = Panels { vectors: PANEL_VECTORS, width, padded: columns.next_multiple_of(width) };
+        let widest = Widest::of_wide(arch);
+        let (vectors, width) = (widest.vectors, widest.width());
+        let shape = Panels { vectors, width, padded: columns.next_multiple_of(width) };
         let mut panels = Floats::zeros(shape.padded * depth, "a weight matrix")?;
         let mut scales = vec![1.0; shape.padded];
         if depth == 0 || columns == 0 {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rayon::prelude::*;
 
 use super::floats::Floats;
-use super::simd::{self, Arch, Finish, PANEL_VECTORS, PackPanel, Product, TileProduct, TileUnit};
+use super::simd::{self, Arch, Finish, PackPanel, Product, TileProduct, TileUnit, Widest};
 use super::threads::Team;
 use crate::exit::Request;
 use crate::process::memory::filled;
@@ -45,7 +45,7 @@ impl Packed {
         {
             return Ok(packed);
         }
-        let width = PANEL_VECTORS * simd::lanes(arch);
+        let width = Widest::of_floats(arch).width();
         let pack = |rows: &[f32], panel: &mut [f32]| {
             for (k, line) in panel.chunks_exact_mut(width).enumerate() {
                 for (x, row) in line.iter_mut().zip(rows.chunks_exact(depth)) {
@@ -108,7 +108,7 @@ impl Packed {
                     depth,
                     panels,
                     panel_depth: depth,
-                    vectors: PANEL_VECTORS,
+                    vectors: Widest::of_floats(arch).vectors,
                     columns,
                     finish,
                     out: (out, columns),

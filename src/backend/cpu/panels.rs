@@ -1,6 +1,6 @@
 //! Matrices cut into panels, as products read them.
 
-use super::simd::PANEL_VECTORS;
+use super::simd::Widest;
 
 /// Panels that cover columns.
 #[derive(Clone, Copy)]
@@ -15,11 +15,11 @@ pub struct Panels {
 
 impl Panels {
     /// The vectors that cover `columns`, distributed evenly over panels.
-    pub fn new(columns: usize, lanes: usize) -> Self {
-        let vectors = columns.div_ceil(lanes).max(1);
-        let panels = vectors.div_ceil(PANEL_VECTORS);
-        let vectors = vectors.div_ceil(panels);
-        Panels { vectors, width: vectors * lanes, padded: panels * vectors * lanes }
+    pub fn new(columns: usize, widest: Widest) -> Self {
+        let vectors = columns.div_ceil(widest.lanes).max(1);
+        let panels = vectors.div_ceil(widest.vectors);
+        let width = vectors.div_ceil(panels) * widest.lanes;
+        Panels { vectors: width / widest.lanes, width, padded: panels * width }
     }
 
     /// Packs the rows of a matrix `[rows, dim]` into panels `[panel][rows][width]`; with `finite`, numbers that are not

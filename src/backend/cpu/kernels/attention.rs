@@ -25,7 +25,7 @@ use super::Scratched;
 use super::dropout::drop_out;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::panels::Panels;
-use crate::backend::cpu::simd::{self, Arch};
+use crate::backend::cpu::simd::{Arch, Widest};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
 use crate::exit::Request;
@@ -86,6 +86,8 @@ pub(super) struct Text<'a> {
     pub(super) keys: Panels,
     /// Panels of a head's columns.
     pub(super) columns: Panels,
+    /// What both are cut to.
+    pub(super) widest: Widest,
 }
 
 impl<'a> Text<'a> {
@@ -94,7 +96,7 @@ impl<'a> Text<'a> {
     /// # Errors
     /// `InvalidArgument` for operands of another type.
     pub(super) fn of(step: &Step<'a>, op: &'a Attention, place: usize) -> Result<Self> {
-        let (lanes, last) = (simd::lanes(step.arch), place + 5);
+        let (widest, last) = (Widest::of_floats(step.arch), place + 5);
         let (bias, reach) = if op.bias { (step.floats(last)?, step.shape(last).columns() / 2) } else { (&[][..], 0) };
         Ok(Text {
             op,
@@ -110,21 +112,21 @@ impl<'a> Text<'a> {
             queries: 0,
             start: 0,
             length: 0,
-            keys: Panels::new(0, lanes),
-            columns: Panels::new(op.head_dim, lanes),
+            keys: Panels::new(0, widest),
+            columns: Panels::new(op.head_dim, widest),
+            widest,
         })
     }
 
     /// The text of that number, with its rows of queries and of keys.
     pub(super) fn at(self, number: usize, [queries, keys]: [Range<usize>; 2]) -> Self {
-        let lanes = self.columns.width / self.columns.vectors;
         Text {
             number,
             first_query: queries.start,
             queries: queries.len(),
             start: keys.start,
             length: keys.len(),
-            keys: Panels::new(keys.len(), lanes),
+            keys: Panels::new(keys.len(), self.widest),
             ..self
         }
     }
@@ -204,7 +206,7 @@ impl Text<'_> {
 
 pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): Scratched<'_>) -> Result<()> {
     let (given, queries, keys) = (Text::of(step, op, 0)?, step.indices(3)?, step.indices(4)?);
-    let (lanes, stride) = (simd::lanes(step.arch), op.heads * op.head_dim);
+    let stride = op.heads * op.head_dim;
     if stride == 0 {
         return Ok(());
     }
@@ -227,7 +229,7 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): Scratch
             continue;
         }
         let distances =
-            vectors.map(|vectors| Distances::new(vectors, text.place(0)..text.place(text.queries), text.length, lanes));
+            vectors.map(|vectors| Distances::new(vectors, text.place(0)..text.place(text.queries), text.length, given.widest));
         let text = Text { distances: distances.as_ref(), ..text };
         match step.team {
             Team::Alone => alone(step.arch, text, scratch, own)?,

@@ -12,7 +12,7 @@ use super::Scratched;
 use crate::backend::cpu::floats::Floats;
 use crate::backend::cpu::matmul::{Packed, multiply};
 use crate::backend::cpu::panels::Panels;
-use crate::backend::cpu::simd::{self, Arch, Finish, PANEL_VECTORS, Product, Scale};
+use crate::backend::cpu::simd::{Arch, Finish, Product, Scale, Widest};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
 use crate::exit::Request;
@@ -62,8 +62,8 @@ struct Batch<'a> {
 
 impl Batch<'_> {
     fn panels(&self) -> Panels {
-        let lanes = simd::lanes(self.arch);
-        let vectors = self.product.columns.div_ceil(lanes).min(PANEL_VECTORS);
+        let Widest { vectors: most, lanes } = Widest::of_floats(self.arch);
+        let vectors = self.product.columns.div_ceil(lanes).min(most);
         let width = vectors * lanes;
         Panels { vectors, width, padded: self.product.columns.next_multiple_of(width) }
     }

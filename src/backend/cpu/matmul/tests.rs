@@ -63,7 +63,7 @@ fn rows_apart_leave_what_is_between_alone() {
             depth,
             panels: &weight.panels,
             panel_depth: depth,
-            vectors: PANEL_VECTORS,
+            vectors: Widest::of_floats(arch).vectors,
             columns,
             finish: Finish { activation: Some(ActivationKind::Relu), ..Finish::default() },
             out: (&mut out, columns + gap),

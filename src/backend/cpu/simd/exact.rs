@@ -9,26 +9,14 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{Arch, PANEL_VECTORS};
+use super::Arch;
+use super::product::largest_tile;
 
 /// Products between two cuts: 128 (2^23 - 2^15 - 2^8 - 1)^2 < 2^53 - 2^23.
 const CUT: usize = 128;
 
 /// The largest whole number: three signed digits of base 256.
 pub const LARGEST: i32 = 127 * 0x01_01_01;
-
-/// Float64 numbers per vector.
-pub fn wide_lanes(arch: Arch) -> usize {
-    struct Lanes;
-    impl WithSimd for Lanes {
-        type Output = usize;
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, _simd: S) -> usize {
-            S::F64_LANES
-        }
-    }
-    arch.dispatch(Lanes)
-}
 
 /// `out[i, j] = row_scales[i] column_scales[j] sum_k a[i, k] b[k, j]`, rounded once to nearest, ties to even; below the normal
 /// numbers a zero of the sum's sign.
@@ -43,7 +31,7 @@ pub struct ExactProduct<'a> {
     pub panels: &'a [f32],
     /// Rows of a panel, of which the first `depth` are multiplied.
     pub panel_depth: usize,
-    /// Vectors of a panel, 1 to 3.
+    /// Vectors of a panel, 1 to those of `Widest`.
     pub vectors: usize,
     /// Columns of the result.
     pub columns: usize,
@@ -68,16 +56,20 @@ impl WithSimd for ExactProduct<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        // The tallest tile whose sums fit in registers; the last one is moved up to end with the rows.
-        let most = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
-        let Some(tall) = self.rows.min(most).checked_ilog2().map(|log| 1 << log) else { return };
+        // The tallest tile that the rows fill; the last one is moved up to end with them.
+        let [most, widest] = largest_tile::<S>();
+        let tall = if self.rows >= most { most } else { self.rows.checked_ilog2().map_or(0, |log| 1 << log) };
+        if tall == 0 {
+            return;
+        }
         for column in (0..self.columns).step_by(self.vectors * S::F64_LANES) {
             for row in (0..self.rows).step_by(tall) {
                 let first = row.min(self.rows - tall);
                 match self.vectors {
                     1 => self.tiles::<S, 1>(simd, tall, [first, row - first], column),
                     2 => self.tiles::<S, 2>(simd, tall, [first, row - first], column),
-                    _ => self.tiles::<S, PANEL_VECTORS>(simd, tall, [first, row - first], column),
+                    _ if widest == 3 => self.tiles::<S, 3>(simd, tall, [first, row - first], column),
+                    _ => unreachable!("no wider panel on this instruction set"),
                 }
             }
         }
@@ -90,8 +82,10 @@ impl ExactProduct<'_> {
         match tall {
             1 => self.tile::<S, 1, V>(simd, rows, column),
             2 => self.tile::<S, 2, V>(simd, rows, column),
-            8 if S::REGISTER_COUNT >= 32 => self.tile::<S, 8, V>(simd, rows, column),
-            _ => self.tile::<S, 4, V>(simd, rows, column),
+            4 => self.tile::<S, 4, V>(simd, rows, column),
+            6 if largest_tile::<S>()[0] == 6 => self.tile::<S, 6, V>(simd, rows, column),
+            8 if largest_tile::<S>()[0] == 8 => self.tile::<S, 8, V>(simd, rows, column),
+            _ => unreachable!("no taller tile on this instruction set"),
         }
     }
 
@@ -181,7 +175,7 @@ fn rounded(high: f64, rest: f64, row: f64, column: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::simd::Arch;
+    use crate::backend::cpu::simd::{Arch, Widest};
 
     /// Digits in -LARGEST ..= LARGEST, often the largest.
     fn digits(count: usize, seed: u64) -> Vec<i32> {
@@ -210,8 +204,9 @@ mod tests {
                     a.iter().zip(b).map(|(a, b)| i128::from(*a) * i128::from(*b)).sum::<i128>() as f32
                 });
                 let expected: Vec<f32> = expected.collect();
-                for (arch, vectors) in Arch::all().into_iter().flat_map(|arch| [1, 2, 3].map(|v| (arch, v))) {
-                    let width = vectors * wide_lanes(arch);
+                let widest = |arch: Arch| (1..=Widest::of_wide(arch).vectors).map(move |vectors| (arch, vectors));
+                for (arch, vectors) in Arch::all().into_iter().flat_map(widest) {
+                    let width = vectors * Widest::of_wide(arch).lanes;
                     let padded = columns.next_multiple_of(width);
                     let mut panels = vec![0.0f32; padded * depth];
                     for (at, b) in b.iter().enumerate() {

@@ -9,20 +9,49 @@ use super::tile::{CHAIN, Tile};
 use super::{Arch, activate, add};
 use crate::ops::ActivationKind;
 
-/// Vectors side by side in a panel of weights: 8 rows x 3 vectors of sums leave registers for one row of B.
-pub const PANEL_VECTORS: usize = 3;
+/// Rows of the largest tile, and vectors side by side in one: of 32 registers 24 hold its sums, of 16 registers 12, so that some
+/// are left for a row of B and more than one number of A; where all are in use the compiler keeps a sum in memory.
+pub const fn largest_tile<S: Simd>() -> [usize; 2] {
+    if S::REGISTER_COUNT >= 32 { [8, 3] } else { [6, 2] }
+}
 
-/// Floats per vector.
-pub fn lanes(arch: Arch) -> usize {
-    struct Lanes;
-    impl WithSimd for Lanes {
-        type Output = usize;
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, _simd: S) -> usize {
-            S::F32_LANES
-        }
+/// The widest panel of an instruction set.
+#[derive(Clone, Copy)]
+pub struct Widest {
+    /// Vectors side by side.
+    pub vectors: usize,
+    /// Numbers of a vector.
+    pub lanes: usize,
+}
+
+impl Widest {
+    /// Of float32 numbers.
+    pub fn of_floats(arch: Arch) -> Self {
+        arch.dispatch(WidestOf).0
     }
-    arch.dispatch(Lanes)
+
+    /// Of float64 numbers.
+    pub fn of_wide(arch: Arch) -> Self {
+        arch.dispatch(WidestOf).1
+    }
+
+    /// Columns of a panel.
+    pub fn width(self) -> usize {
+        self.vectors * self.lanes
+    }
+}
+
+/// Of float32 numbers, and of float64 numbers.
+struct WidestOf;
+
+impl WithSimd for WidestOf {
+    type Output = (Widest, Widest);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) -> Self::Output {
+        let [_, vectors] = largest_tile::<S>();
+        (Widest { vectors, lanes: S::F32_LANES }, Widest { vectors, lanes: S::F64_LANES })
+    }
 }
 
 /// The factor applied to the sums.
@@ -79,7 +108,7 @@ pub struct Product<'a> {
     pub panels: &'a [f32],
     /// Rows of a panel, of which the first `depth` are multiplied.
     pub panel_depth: usize,
-    /// Vectors of a panel, 1 to 3.
+    /// Vectors of a panel, 1 to those of [`Widest`].
     pub vectors: usize,
     /// Columns of the result.
     pub columns: usize,
@@ -111,11 +140,12 @@ impl Product<'_> {
     #[inline(never)]
     pub fn run(self, arch: Arch) {
         PACKED_ROWS.with_borrow_mut(|packed| {
-            let pays = self.vectors == PANEL_VECTORS
+            let widest = Widest::of_floats(arch);
+            let pays = self.vectors == widest.vectors
                 && self.rows >= LEAST_PACKED
-                && self.columns >= PANELS_TO_PACK * PANEL_VECTORS * lanes(arch);
-            // Whole tiles of up to 8 rows.
-            let floats = if pays { self.rows.min(BLOCK_ROWS).next_multiple_of(8) * self.depth.min(CHAIN) } else { 0 };
+                && self.columns >= PANELS_TO_PACK * widest.width();
+            // Whole tiles of 6 or 8 rows.
+            let floats = if pays { self.rows.min(BLOCK_ROWS).next_multiple_of(24) * self.depth.min(CHAIN) } else { 0 };
             // Without memory A is read in place: the same bits.
             let room = packed.try_reserve_exact(floats.saturating_sub(packed.len())).is_ok();
             if room && floats > packed.len() {
@@ -145,7 +175,7 @@ impl WithSimd for Blocks<'_, '_> {
             let count = BLOCK_ROWS.min(product.rows - first);
             // The tallest tile whose sums fit in registers. The last tile of a block is moved up to end with it, and
             // stores only the rows that are not `done`.
-            let most = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
+            let [most, widest] = largest_tile::<S>();
             let tall = if count >= most { most } else { 1 << count.ilog2() };
             let tiles =
                 (0..count).step_by(tall).map(|row| (first + row.min(count - tall), row.saturating_sub(count - tall)));
@@ -155,7 +185,7 @@ impl WithSimd for Blocks<'_, '_> {
             loop {
                 let floats = tall * chain.terms.max(1);
                 for ((row, _), tile) in tiles.clone().zip(packed.chunks_exact_mut(floats)) {
-                    if tall == 8 { product.pack::<8>(chain, row, tile) } else { product.pack::<4>(chain, row, tile) }
+                    if tall == 8 { product.pack::<8>(chain, row, tile) } else { product.pack::<6>(chain, row, tile) }
                 }
                 for column in (0..product.columns).step_by(width) {
                     for (number, (row, done)) in tiles.clone().enumerate() {
@@ -164,7 +194,8 @@ impl WithSimd for Blocks<'_, '_> {
                         match product.vectors {
                             1 => product.tiles::<S, 1>(simd, tall, tile, a),
                             2 => product.tiles::<S, 2>(simd, tall, tile, a),
-                            _ => product.tiles::<S, PANEL_VECTORS>(simd, tall, tile, a),
+                            _ if widest == 3 => product.tiles::<S, 3>(simd, tall, tile, a),
+                            _ => unreachable!("no wider panel on this instruction set"),
                         }
                         if chain.last {
                             let rows = row + done..row + tall;

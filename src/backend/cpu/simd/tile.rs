@@ -10,7 +10,7 @@
 
 use pulp::Simd;
 
-use super::product::{PANEL_VECTORS, Product, Scale};
+use super::product::{Product, Scale, largest_tile};
 
 /// Terms per chain: shorter chains round less, and a panel's block stays in the first-level cache. A multiple of every
 /// panel width.
@@ -101,15 +101,15 @@ impl Product<'_> {
     /// Computes the tile of `tall` rows; `packed` begins with them, if A is packed.
     #[inline(always)]
     pub(super) fn tiles<S: Simd, const V: usize>(&mut self, simd: S, tall: usize, tile: Tile, packed: Option<&[f32]>) {
+        let [most, widest] = largest_tile::<S>();
         match (tall, packed) {
             (1, _) => self.tile::<S, 1, V>(simd, tile, None),
             (2, _) => self.tile::<S, 2, V>(simd, tile, None),
-            (4, None) => self.tile::<S, 4, V>(simd, tile, None),
-            (4, Some(_)) if V == PANEL_VECTORS => self.tile::<S, 4, V>(simd, tile, packed),
-            (_, None) if S::REGISTER_COUNT >= 32 => self.tile::<S, 8, V>(simd, tile, None),
-            (_, Some(_)) if S::REGISTER_COUNT >= 32 && V == PANEL_VECTORS => {
-                self.tile::<S, 8, V>(simd, tile, packed);
-            }
+            (4, _) => self.tile::<S, 4, V>(simd, tile, None),
+            (6, None) if most == 6 => self.tile::<S, 6, V>(simd, tile, None),
+            (6, Some(_)) if most == 6 && V == widest => self.tile::<S, 6, V>(simd, tile, packed),
+            (8, None) if most == 8 => self.tile::<S, 8, V>(simd, tile, None),
+            (8, Some(_)) if most == 8 && V == widest => self.tile::<S, 8, V>(simd, tile, packed),
             _ => unreachable!("no taller tile on this instruction set, no rows packed for narrow panels"),
         }
     }

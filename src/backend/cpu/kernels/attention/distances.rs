@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::{Operand, Text};
 use crate::backend::cpu::panels::Panels;
-use crate::backend::cpu::simd::{Arch, Product, Scale};
+use crate::backend::cpu::simd::{Arch, Product, Scale, Widest};
 
 /// The vectors, row `reach + d` for distance `d`.
 #[derive(Clone, Copy)]
@@ -34,13 +34,13 @@ pub(in crate::backend::cpu::kernels) struct Distances<'a> {
 
 impl<'a> Distances<'a> {
     /// For queries at the positions `places` and so many keys.
-    pub fn new(vectors: Vectors<'a>, places: Range<i64>, keys: usize, lanes: usize) -> Self {
+    pub fn new(vectors: Vectors<'a>, places: Range<i64>, keys: usize, widest: Widest) -> Self {
         let row = |distance: i64| distance.clamp(-vectors.reach, vectors.reach) + vectors.reach;
         let distances = 1 - places.end..keys as i64 - places.start;
         let first = row(distances.start);
         let places: Vec<u32> = distances.map(|distance| (row(distance) - first) as u32).collect();
         let count = places.last().map_or(0, |last| *last as usize + 1);
-        Distances { vectors, first: first as usize, places, count, panels: Panels::new(count, lanes) }
+        Distances { vectors, first: first as usize, places, count, panels: Panels::new(count, widest) }
     }
 
     /// Floats of `a` packed, of the keys' products with `b`, and of `b` packed.

@@ -22,7 +22,7 @@ use super::refused;
 use crate::backend::cpu::exact::{NOT_FINITE, integers, scale};
 use crate::backend::cpu::kernels::attention::{Operand, Text, check_offsets};
 use crate::backend::cpu::panels::Panels;
-use crate::backend::cpu::simd::{Arch, Standard, wide_lanes};
+use crate::backend::cpu::simd::{Arch, Standard, Widest};
 use crate::backend::cpu::step::Step;
 use crate::backend::cpu::threads::Team;
 use crate::exit::Request;
@@ -68,7 +68,7 @@ impl Packed {
     /// A column for each row.
     fn turned<'a>(arch: Arch, size: [usize; 2], row: impl Fn(usize) -> &'a [f32]) -> Result<Self> {
         let (all, exponents) = Packed::integers(arch, size, row)?;
-        let shape = Panels::new(size[0], wide_lanes(arch));
+        let shape = Panels::new(size[0], Widest::of_wide(arch));
         let mut panels = filled(shape.padded * size[1], 0.0f32, "attention")?;
         shape.pack_turned(size, |j| &all[j * size[1]..][..size[1]], &mut panels);
         Ok(Packed { panels, exponents, shape })
@@ -77,7 +77,7 @@ impl Packed {
     /// Rows as they are.
     fn rows<'a>(arch: Arch, size: [usize; 2], row: impl Fn(usize) -> &'a [f32]) -> Result<Self> {
         let (all, exponents) = Packed::integers(arch, size, row)?;
-        let shape = Panels::new(size[1], wide_lanes(arch));
+        let shape = Panels::new(size[1], Widest::of_wide(arch));
         let mut panels = filled(shape.padded * size[0], 0.0f32, "attention")?;
         shape.pack(size, false, |j| &all[j * size[1]..][..size[1]], &mut panels);
         Ok(Packed { panels, exponents, shape })
