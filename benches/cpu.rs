@@ -12,6 +12,7 @@ use grilly::ops::{LayerNorm, Linear, Matmul, Op};
 use serde_json::json;
 
 /// `[rows, columns]` of numbers between -1 and 1.
+#[expect(clippy::disallowed_methods, reason = "any numbers")]
 fn floats(engine: &Arc<Engine>, shape: &[usize]) -> Array {
     let values = (0..shape.iter().product::<usize>()).map(|i| (i as f32 * 0.618).sin());
     let bytes: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();

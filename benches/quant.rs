@@ -39,6 +39,7 @@ fn buffer(device: &Device, function: BitNetShaderFunction, name: &str) -> Buffer
         _ => (DType::F32, vec![ROWS, COLUMNS]),
     };
     let elements: usize = shape.iter().product();
+    #[expect(clippy::disallowed_methods, reason = "any numbers")]
     let numbers = (0..elements).map(|i| (i as f32 * 0.618).sin());
     let bytes: Vec<u8> = match dtype {
         DType::F32 if name.contains("scale") => numbers.flat_map(|x| (2.0 + x).to_le_bytes()).collect(),

@@ -29,6 +29,8 @@
 //! | a recorded step | [`array::Program`], a [`graph::Graph`] with states and [gradients](graph::Graph::gradients) |
 //! | model, schedule, checkpoints | [`train::TransformerConfig`], [`train::Schedule`], [`train::Checkpoint`], [`train::Trainer`] |
 #![deny(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+// Tests compare with functions of the standard library.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod dtype;
 pub mod error;

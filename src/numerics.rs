@@ -1,5 +1,7 @@
 //! What the numbers of a plan mean: those of the device that runs it, or the same on every device.
 
+pub mod portable;
+
 use std::str::FromStr;
 
 use crate::{Error, Result};

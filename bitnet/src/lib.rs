@@ -21,6 +21,8 @@
 //! assert_eq!(output.read().unwrap(), bytemuck::cast_slice::<f32, u8>(&[0.5, 0.0]));
 //! ```
 #![deny(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+// Tests compare with functions of the standard library.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod by_name;
 mod call;

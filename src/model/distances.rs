@@ -1,6 +1,7 @@
 //! Vectors by the distance of two tokens, which queries and keys meet: stored per bucket, read per distance.
 
 use super::parts::Table;
+use crate::numerics::portable::ln;
 use crate::tensor::{Part, Recipe};
 
 /// DeBERTa's table of vectors (He et al. 2021), one row per bucket of distances.
@@ -26,8 +27,9 @@ impl Distances {
         let away = |length: i64| match buckets.map(|buckets| buckets as i64 / 2) {
             // In float32 as in the reference, so that a distance at a bucket boundary is assigned to the same bucket.
             Some(mid) if length > mid => {
+                let log = |x: f32| ln(f64::from(x)) as f32;
                 let most = ((farthest as f64 - 1.0) / mid as f64) as f32;
-                let share = (length as f32 / mid as f32).ln() / most.ln();
+                let share = log(length as f32 / mid as f32) / log(most);
                 (share * (mid - 1) as f32).ceil() as i64 + mid
             }
             _ => length,
@@ -50,6 +52,26 @@ mod tests {
 
     fn rows(rows: usize, buckets: Option<usize>, farthest: usize, longest: usize) -> Vec<usize> {
         Distances::new(Table { name: "vectors".into(), rows }, buckets, farthest, longest).rows
+    }
+
+    #[test]
+    fn float32_logarithms_of_the_platform_give_the_same_buckets() {
+        for (buckets, farthest) in
+            [(4, 6), (16, 128), (32, 128), (32, 512), (64, 512), (256, 512), (256, 1024), (512, 2048)]
+        {
+            let (found, mid) = (rows(2 * buckets, Some(buckets), farthest, farthest), buckets / 2);
+            let reach = found.len() / 2;
+            for length in mid + 1..=reach {
+                let most = ((farthest as f64 - 1.0) / mid as f64) as f32;
+                let share = (length as f32 / mid as f32).ln() / most.ln();
+                let away = (share * (mid - 1) as f32).ceil() as usize + mid;
+                assert_eq!(
+                    found[reach - length],
+                    (buckets + away).min(2 * buckets - 1),
+                    "{buckets} {farthest} {length}"
+                );
+            }
+        }
     }
 
     #[test]

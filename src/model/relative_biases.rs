@@ -2,6 +2,7 @@
 
 use super::parts::Table;
 use crate::Result;
+use crate::numerics::portable::{exp2, ln};
 use crate::tensor::{Part, Recipe};
 
 /// Biases of scores by distance, `[buckets, heads]`, as in T5 (Raffel et al. 2020).
@@ -35,7 +36,8 @@ impl RelativeBiases {
             return after + length;
         }
         // In float32 as in the reference, so that a distance at a bucket boundary is assigned to the same bucket.
-        let ratio = (length as f32 / exact as f32).ln() / (self.max_distance as f64 / exact as f64).ln() as f32;
+        let ratio =
+            ln(f64::from(length as f32 / exact as f32)) as f32 / ln(self.max_distance as f64 / exact as f64) as f32;
         after + (exact + (ratio * (buckets - exact) as f32) as usize).min(buckets - 1)
     }
 
@@ -65,7 +67,7 @@ impl RelativeBiases {
 /// The slopes of ALiBi (Press et al. 2022): `2^(-8 k / heads)` for `k` from 1 on; for a number of heads that is not a
 /// power of two those of the next smaller one, then every second one of the next larger.
 pub fn slopes(heads: usize) -> Vec<f32> {
-    let of = |heads: usize| (1..=heads).map(move |k| (-8.0 * k as f64 / heads as f64).exp2() as f32);
+    let of = |heads: usize| (1..=heads).map(move |k| exp2(-8.0 * k as f64 / heads as f64) as f32);
     let smaller = 1 << heads.ilog2();
     of(smaller).chain(of(2 * smaller).step_by(2)).take(heads).collect()
 }
@@ -99,6 +101,21 @@ mod tests {
             assert_eq!(biases().bucket(-distance), bucket, "{distance} before");
             if distance > 0 {
                 assert_eq!(biases().bucket(distance), 16 + bucket, "{distance} after");
+            }
+        }
+    }
+
+    #[test]
+    fn float32_logarithms_of_the_platform_give_the_same_buckets() {
+        for (buckets, max_distance) in
+            [(8, 20), (16, 64), (32, 64), (32, 128), (32, 256), (64, 128), (64, 512), (128, 1024)]
+        {
+            let biases = RelativeBiases { buckets, max_distance, causal: true, ..biases() };
+            let exact = buckets / 2;
+            for length in exact..2 * max_distance {
+                let ratio = (length as f32 / exact as f32).ln() / (max_distance as f64 / exact as f64).ln() as f32;
+                let bucket = (exact + (ratio * exact as f32) as usize).min(buckets - 1);
+                assert_eq!(biases.bucket(-(length as i64)), bucket, "{buckets} {max_distance} {length}");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::parts::PositionRows;
 use crate::Result;
+use crate::numerics::portable;
 use crate::tensor::Part;
 
 /// One kind of rotary positions: pairs of columns turn by `position * frequency`.
@@ -19,7 +20,7 @@ impl Rotary {
     /// Frequencies `base^(-2 i / columns)` of pair `i`, for heads of which `columns` columns turn.
     pub fn new(base: f64, columns: usize) -> Self {
         // In float32 as in the reference.
-        let frequency = |pair: usize| 1.0 / base.powf(f64::from((2 * pair) as f32 / columns as f32)) as f32;
+        let frequency = |pair: usize| 1.0 / portable::powf(base, f64::from((2 * pair) as f32 / columns as f32)) as f32;
         Rotary { frequencies: (0..columns / 2).map(frequency).collect(), scale: 1.0, long: None }
     }
 
@@ -56,7 +57,7 @@ impl Rotary {
             let values = angles.map(|angle| function(angle) as f32 * self.scale);
             Part::table(format!("{name} {what}"), &[rows, self.frequencies.len()], values)
         };
-        Ok([table("cosines", f64::cos)?, table("sines", f64::sin)?])
+        Ok([table("cosines", portable::cos)?, table("sines", portable::sin)?])
     }
 }
 

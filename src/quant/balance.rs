@@ -68,6 +68,7 @@ impl RoundedRows<'_> {
 /// assert!(factors[0] > 2.0 * factors[1]);
 /// assert_eq!(balanced(rows(&[1.0, 1.0]), rows(&[1.0, 1.0]), 2), None);
 /// ```
+#[expect(clippy::disallowed_methods, reason = "of products that have the numbers of their device")]
 pub fn balanced(x: RoundedRows<'_>, weight: RoundedRows<'_>, columns: usize) -> Option<Vec<f32>> {
     if columns == 0 {
         return None;
@@ -105,6 +106,7 @@ pub fn balanced(x: RoundedRows<'_>, weight: RoundedRows<'_>, columns: usize) -> 
 /// // All but nothing is left of the second column of x beside the first.
 /// assert!(relative_error(rows(&[1e4, 0.5, -1e4, 0.25]), rows(&[0.0, 1.0]), &ones) > 1.0);
 /// ```
+#[expect(clippy::disallowed_methods, reason = "of products that have the numbers of their device")]
 pub fn relative_error(x: RoundedRows<'_>, weight: RoundedRows<'_>, factors: &[f32]) -> f32 {
     let inverse: Vec<f32> = factors.iter().map(|factor| 1.0 / factor).collect();
     let (steps, squares) = x.squares(factors);

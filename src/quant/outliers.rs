@@ -26,6 +26,6 @@ pub fn outlier(row: &[f32]) -> Option<usize> {
     }
     let place = row.iter().position(|x| x.abs() == most)?;
     let others = row.iter().enumerate().filter(|(i, _)| *i != place);
-    let squares: f64 = others.map(|(_, x)| f64::from(*x).powi(2)).sum();
-    (f64::from(most).powi(2) > TIMES.powi(2) * squares / (row.len() - 1) as f64).then_some(place)
+    let squares: f64 = others.map(|(_, x)| f64::from(*x) * f64::from(*x)).sum();
+    (f64::from(most) * f64::from(most) > TIMES * TIMES * squares / (row.len() - 1) as f64).then_some(place)
 }

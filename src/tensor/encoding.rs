@@ -1,6 +1,7 @@
 //! How a file stores numbers: as elements of a type that graphs have, or of one that is only read.
 
 use crate::dtype::DType;
+use crate::numerics::portable::power_of_two;
 
 /// The encoding of a tensor's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl Encoding {
 fn e4m3(byte: u8) -> f32 {
     let magnitude = match byte & 0x7f {
         0x7f => f32::NAN,
-        bits => f32::from_bits(u32::from(bits) << 20) * 2f32.powi(120),
+        bits => f32::from_bits(u32::from(bits) << 20) * power_of_two(120) as f32,
     };
     if byte & 0x80 == 0 { magnitude } else { -magnitude }
 }

@@ -55,6 +55,7 @@ impl Sampling {
     }
 
     /// The token chosen by the logits, number `index` of a text. Of equal logits the first comes first.
+    #[expect(clippy::disallowed_methods, reason = "training and its samples have the numbers of their device")]
     fn choose(&self, logits: &[f32], index: u64) -> Result<u32> {
         if let Some(place) = logits.iter().position(|logit| logit.is_nan()) {
             return Err(Error::NotFinite(format!("the logit of token {place} is NaN")));

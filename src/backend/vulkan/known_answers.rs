@@ -8,6 +8,7 @@ use super::kernel::Variant;
 use super::probe;
 use super::raw::Device;
 use crate::dtype::DType;
+use crate::numerics::portable::power_of_two;
 use crate::numerics::{Numerics, settle};
 use crate::{Error, Result};
 
@@ -57,7 +58,7 @@ fn fault(device: &Arc<Device>, variant: &'static Variant) -> Result<Option<Strin
 
 /// Bits of `a`, `b`, `c` and `d`: numbers at the edges of what is asked, then numbers of all magnitudes whose sums cancel.
 fn quads() -> Vec<[u32; 4]> {
-    let unit = |power: i32| 2f32.powi(power);
+    let unit = |power: i32| power_of_two(power) as f32;
     let edges: [[f32; 3]; 16] = [
         [1.0 + unit(-12), 1.0 + unit(-12), -1.0 - unit(-11)],
         [1.0 - unit(-24), 1.0 + unit(-23), -1.0],
@@ -102,7 +103,7 @@ fn quads() -> Vec<[u32; 4]> {
 fn answers([a_bits, b_bits, c, d]: [u32; 4]) -> [u32; 8] {
     let [a, b, c] = [a_bits, b_bits, c].map(f32::from_bits);
     let sum = (i64::from(b_bits) << 32 | i64::from(a_bits)) as f32;
-    let assembled = f64::from(sum) * 2f64.powi(d as i32 >> 24);
+    let assembled = f64::from(sum) * power_of_two(d as i32 >> 24);
     let assembled = if assembled.abs() < f64::from(f32::MIN_POSITIVE) { 0.0f64.copysign(assembled) } else { assembled };
     let known = [
         a * b + c,

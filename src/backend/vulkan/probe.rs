@@ -11,6 +11,7 @@ use super::kernel::Variant;
 use super::raw::{Buffer, ComputePipeline, Device, Grid, Kind, Launch, Recording, Slice, Timing};
 use super::record::{BoundDispatch, Commands};
 use crate::dtype::DType;
+use crate::numerics::portable::power_of_two;
 use crate::{Error, Result};
 
 /// Subgroup size at which the matrix layout is known.
@@ -62,7 +63,7 @@ fn packs_to_nearest(device: &Arc<Device>) -> Result<bool> {
 
 /// 128 numbers: float16 midpoints and their neighbours, the ends of its ranges, and samples of every magnitude.
 fn numbers() -> Vec<f32> {
-    let unit = |power: i32| 2f32.powi(power);
+    let unit = |power: i32| power_of_two(power) as f32;
     let mut found = vec![0.0, 1.0, 1.0 + unit(-11), 1.0 + 3.0 * unit(-11), 1.0 + unit(-11) + unit(-23)];
     found.extend([1.0 + unit(-11) - unit(-23), 65504.0, 65519.996, 65520.0, 1e30, f32::INFINITY, f32::NAN]);
     found.extend([unit(-14), unit(-14) - unit(-25), unit(-14) - unit(-26), unit(-24), unit(-25), 3.0 * unit(-25)]);

@@ -33,7 +33,7 @@ pub(super) fn parts(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
     spec.word_scale = (spec.hidden as f64).sqrt() as f32;
     spec.word_scale_rounded = true;
     let squared = fields.number_or("query_pre_attn_scalar", 256.0, 1e-6..=MOST_COLUMNS as f64);
-    spec.score_scale = Some(squared.powf(-0.5) as f32);
+    spec.score_scale = Some(squared.sqrt().recip() as f32);
     for (number, layer) in spec.layers.iter_mut().enumerate() {
         let around = |before: &str, after: &str| {
             let name = |norm: &str| Some(format!("layers.{number}.{norm}_layernorm"));

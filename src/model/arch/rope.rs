@@ -8,6 +8,7 @@ use super::keys;
 use crate::model::fields::{Fields, shown};
 use crate::model::rotary::Rotary;
 use crate::model::spec::EncoderSpec;
+use crate::numerics::portable::{ln, powf};
 
 pub(super) const BASES: RangeInclusive<f64> = 1.0..=1e15;
 const FACTORS: RangeInclusive<f64> = 1e-6..=1e6;
@@ -60,7 +61,7 @@ impl Usual {
                 if let Some(value) = fields.get("mixed_b") {
                     fields.fault(format!("mixed_b is {}; only ntk without it is known", shown(value)));
                 }
-                let lower = factor.powf(2.0 / usual.columns as f64) as f32;
+                let lower = powf(factor, 2.0 / usual.columns as f64) as f32;
                 Rotary::new(usual.base * factor, usual.columns).changed(|_, frequency| frequency / lower)
             }
             "llama3" => usual.smoothed(fields, rotary),
@@ -108,12 +109,12 @@ impl Usual {
             .map(|(key, usual)| optional(fields, key, FACTORS).unwrap_or(usual));
         let whole = fields.flag_or("truncate", true);
         // The column whose pair turns so often within the original length.
-        let column = |turns: f64| self.columns as f64 * (original / (turns * 2.0 * PI)).ln() / (2.0 * self.base.ln());
+        let column = |turns: f64| self.columns as f64 * ln(original / (turns * 2.0 * PI)) / (2.0 * ln(self.base));
         let round = |value: f64, to: fn(f64) -> f64| if whole { to(value) } else { value };
         let first = round(column(fast), f64::floor).max(0.0);
         let last = round(column(slow), f64::ceil).min(self.columns as f64 - 1.0);
         let last = if first == last { last + 0.001 } else { last };
-        let by_logarithm = |times: f64| if factor <= 1.0 { 1.0 } else { 0.1 * times * factor.ln() + 1.0 };
+        let by_logarithm = |times: f64| if factor <= 1.0 { 1.0 } else { 0.1 * times * ln(factor) + 1.0 };
         let [mscale, all] = ["mscale", "mscale_all_dim"].map(|key| optional(fields, key, 0.0..=1e6).unwrap_or(0.0));
         let inferred = match mscale * all {
             0.0 => by_logarithm(1.0),
@@ -131,7 +132,7 @@ impl Usual {
     fn by_length(self, fields: &mut Fields<'_>, rotary: Rotary) -> Rotary {
         let original = self.original(fields);
         let factor = optional(fields, "factor", FACTORS).unwrap_or(self.longest as f64 / original);
-        let inferred = if factor <= 1.0 { 1.0 } else { (1.0 + factor.ln() / original.ln()).sqrt() };
+        let inferred = if factor <= 1.0 { 1.0 } else { (1.0 + ln(factor) / ln(original)).sqrt() };
         let scale = optional(fields, "attention_factor", FACTORS).unwrap_or(inferred) as f32;
         let pairs = rotary.frequencies.len();
         let [short, long] = ["short_factor", "long_factor"].map(|key| {

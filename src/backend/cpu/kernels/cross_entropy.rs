@@ -55,6 +55,7 @@ impl<'a> Losses<'a> {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a loss has the numbers of its device")]
 pub(super) fn cross_entropy(step: &Step<'_>, op: &CrossEntropy, out: &mut [f32]) -> Result<()> {
     let losses = Losses::of(step, 0, op.label_smoothing)?;
     let s = losses.label_smoothing;

@@ -93,6 +93,7 @@ pub(super) fn times_slope(arch: Arch, function: &Activation, x: &[f32], values: 
 }
 
 /// `use_it(y, x, (sin x, cos x))` for every element.
+#[expect(clippy::disallowed_methods, reason = "of `gcu`, which has the numbers of its device")]
 #[inline(always)]
 fn with_angles(y: &mut [f32], x: &[f32], use_it: impl Fn(&mut f32, f64, (f64, f64))) {
     let large = |x: f32| x.abs() > MOST_ANGLE;

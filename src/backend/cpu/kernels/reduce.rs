@@ -110,8 +110,10 @@ fn join(op: &Reduce, parts: &[f32], planes: usize, inner: usize, n: usize, c: us
             let size = Reduce::chunk(n);
             let count = |k: usize| size.min(n - k * size) as f64;
             let mean = chunks().enumerate().map(|(k, p)| count(k) * f64::from(second(p))).sum::<f64>() / n as f64;
-            let squares =
-                chunks().enumerate().map(|(k, p)| f64::from(p[c]) + count(k) * (f64::from(second(p)) - mean).powi(2));
+            let squares = chunks().enumerate().map(|(k, p)| {
+                let distance = f64::from(second(p)) - mean;
+                f64::from(p[c]) + count(k) * (distance * distance)
+            });
             (squares.sum::<f64>() as f32, mean as f32)
         }
         _ => {
