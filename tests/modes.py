@@ -180,7 +180,7 @@ def run_long() -> None:
     os.environ["GRILLY_TEST_LONG"] = "1"
     rows = ["tests/ops/test_ops.py", "-k", "test_value and vulkan"]
     modes = [lavapipe.environment(optimised=True), *map(lavapipe.environment, lavapipe.SUBGROUPS)]
-    more = ["tests/models", "tests/train"]
+    more = ["tests/everywhere", "tests/models", "tests/train"]
     more += ["tests/specifications", "tests/python/test_user_shaders_families.py"]
     passed = [*(run(rows, mode) for mode in modes), run(["tests/ops"], {}), run(more, {})]
     complete()

@@ -2,7 +2,8 @@
 
 Embeddings are as the checkpoint's modules give them. Lines are the version, the checkpoint, how many of its texts, and
 the hash. A line of a published version never changes.
-`python -m everywhere.hashes`, in tests/ with the real weights installed, prints the lines of the independent model.
+`python -m everywhere.hashes`, in tests/ with the real weights installed, prints the lines of the independent model,
+`python -m everywhere.classes cpu` those of the families and classes of classes.py.
 """
 
 import hashlib
@@ -31,13 +32,17 @@ def of_model(model, ids: Iterable) -> str:
     return of(np.stack([model.embed(row) for row in ids]))
 
 
+def lines() -> list[str]:
+    return [line for line in TABLE.read_text().splitlines() if not line.startswith("#")]
+
+
 def stored(version: str, name: str, count: int) -> str:
     """The hash of a line.
 
     Raises:
         LookupError: No line has these words.
     """
-    for line in TABLE.read_text().splitlines():
+    for line in lines():
         words = line.split()
         if words[:3] == [version, name, str(count)]:
             return words[3]
