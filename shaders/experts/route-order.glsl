@@ -5,6 +5,7 @@
 // places of each expert are in counts_of_blocks [blocks, EXPERTS].
 // Reduction order: sums of integers.
 // Assumes: the experts of a row differ.
+//# numerics = ["run", "everywhere"]
 #include "counts.glsl"
 
 layout(local_size_x = 256) in;

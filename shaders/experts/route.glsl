@@ -5,6 +5,7 @@
 // Reduction order: experts in order.
 // Assumes: TOP_K at most EXPERTS, EXPERTS at most 4096.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "numbers.glsl"
@@ -26,7 +27,7 @@ ROW_PUSH
 shared uint places[EXPERTS];
 
 float score(uint row, uint expert) {
-    return NUMBER(scores, row * push.columns + expert);
+    return SETTLED((NUMBER(scores, row * push.columns + expert)));
 }
 
 // Integers in the order of the numbers, NaN last; zeros of both signs are equal.
@@ -74,7 +75,7 @@ void choose(uint row) {
         }
     }
     for (uint place = 0u; place < TOP_K; place++) {
-        weight[row * TOP_K + place] = weights[place] / sum;
+        weight[row * TOP_K + place] = CANONICAL(QUOTIENT(weights[place], sum));
     }
 }
 

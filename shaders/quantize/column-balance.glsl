@@ -1,10 +1,10 @@
 #version 460
-// Computes: the balance of the K columns of a weight [N, K], in exponents [N + K] from N on, in two dispatches: the exponents c of the
-// columns' largest magnitudes, 0 of subnormal numbers; with LAST, min(c - m, 0), at least -250, and -250 where c is 0, m the one
-// of those that are not 0 at index floor(9 (count - 1) / 10) in order: `src/quant/everywhere.rs`.
-// Grid: x = ceil(K / 64); with LAST one. 4 invocations a column, with LAST 256 for all.
+// Computes: the balance of the K columns of matrices [N, K], in the exponents [N + K] of each from N on, in two dispatches: the
+// exponents c of the columns' largest magnitudes, 0 of subnormal numbers; with LAST, min(c - m, 0), at least -250, and -250 where c
+// is 0, m the one of those that are not 0 at index floor(9 (count - 1) / 10) in order: `src/quant/everywhere.rs`.
+// Grid: x = ceil(K / 64), with LAST one, y = matrices. 4 invocations a column, with LAST 256 for all.
 // Reduction order: none that matters, maxima and counts.
-// Assumes: N K < 2^32.
+// Assumes: fewer than 2^32 elements.
 //# numerics = ["everywhere"]
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const bool LAST = false;
@@ -21,6 +21,11 @@ layout(push_constant) uniform Push {
 shared uint found[256];
 shared int usual;
 
+// Where the balance of this workgroup's matrix begins.
+uint first_balance() {
+    return gl_WorkGroupID.y * (push.n + push.k) + push.n;
+}
+
 void measure_columns() {
     uint own = gl_LocalInvocationIndex % 64u;
     uint column = 64u * gl_WorkGroupID.x + own;
@@ -31,13 +36,13 @@ void measure_columns() {
     if (column < push.k) {
         uint largest = 0u;
         for (uint row = gl_LocalInvocationIndex / 64u; row < push.n; row += 4u) {
-            largest = max(largest, weight[row * push.k + column] & 0x7fffffffu);
+            largest = max(largest, weight[(gl_WorkGroupID.y * push.n + row) * push.k + column] & 0x7fffffffu);
         }
         atomicMax(found[own], largest);
     }
     barrier();
     if (gl_LocalInvocationIndex < 64u && column < push.k) {
-        exponents[push.n + column] = int(found[own] >> 23);
+        exponents[first_balance() + column] = int(found[own] >> 23);
     }
 }
 
@@ -50,7 +55,7 @@ void main() {
     found[me] = 0u;
     barrier();
     for (uint column = me; column < push.k; column += 256u) {
-        atomicAdd(found[uint(exponents[push.n + column])], 1u);
+        atomicAdd(found[uint(exponents[first_balance() + column])], 1u);
     }
     barrier();
     if (me == 0u) {
@@ -67,7 +72,7 @@ void main() {
     }
     barrier();
     for (uint column = me; column < push.k; column += 256u) {
-        int c = exponents[push.n + column];
-        exponents[push.n + column] = c == 0 ? -250 : clamp(c - usual, -250, 0);
+        int c = exponents[first_balance() + column];
+        exponents[first_balance() + column] = c == 0 ? -250 : clamp(c - usual, -250, 0);
     }
 }

@@ -1,7 +1,8 @@
 #version 460
 // Computes: rows of x [M, K] as integers of 24 bits with an exponent: integers [M, K] words or, with DIGITS, [M, 3, K'] bytes, K' =
 // 64 ceil(K / 64): three signed digits to the base 256, the lowest of all first, with zeros past K; row_exponents [M]. The
-// columns' balance is in exponents from balance_at on, and counts negatively with WEIGHT: `src/quant/everywhere.rs`.
+// columns' balance is in exponents from balance_at on: `src/quant/everywhere.rs`. With WEIGHT it counts negatively, the rows are those of
+// matrices of balance_at rows each, and exponents has the block of each matrix: its rows' exponents, then its columns' balance.
 // Grid: x = ceil(M / 4), continued along z; 64 invocations a row.
 // Reduction order: none that matters, a maximum.
 // Assumes: M K and the words of integers < 2^32.
@@ -37,8 +38,11 @@ uvec3 digits_of(int q) {
 shared int most[4];
 shared uint largest[4];
 
+// Where the exponents of the row's matrix begin.
+uint block;
+
 int balance_of(uint k) {
-    int balance = exponents[push.balance_at + k];
+    int balance = exponents[block + push.balance_at + k];
     return WEIGHT ? -balance : balance;
 }
 
@@ -47,6 +51,7 @@ void main() {
     uint own = gl_LocalInvocationIndex / 64u;
     uint row = group_x() * 4u + own;
     bool there = row < batch_rows(push.rows_of, push.rows);
+    block = WEIGHT ? row / push.balance_at * (push.balance_at + push.k) : 0u;
     if (lane == 0u) {
         most[own] = NOTHING;
         largest[own] = 0u;
@@ -69,7 +74,7 @@ void main() {
     }
     int exponent = row_exponent(most[own], largest[own]);
     if (lane == 0u) {
-        row_exponents[row] = exponent;
+        row_exponents[WEIGHT ? block + row % push.balance_at : row] = exponent;
     }
     if (!DIGITS) {
         for (uint k = lane; k < push.k; k += 64u) {

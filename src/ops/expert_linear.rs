@@ -8,6 +8,7 @@ use crate::Result;
 ///
 /// Operands: `x [T, k, K]`, or `[T, K]` for the same row at all places of `t`; `weight [E, N, K]`, `order [T, k]`,
 /// `starts [E + 1]`, then `bias [E, N]` if `bias`. Result: `[T, k, N]`. Sums run as in [`Linear`](super::Linear).
+/// Same bits everywhere: each expert's product is that of a [`Linear`](super::Linear) by its matrix alone.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpertLinear {
@@ -26,7 +27,7 @@ impl ExpertLinear {
 }
 
 impl Operation for ExpertLinear {
-    const EVERYWHERE: super::Coverage = super::Coverage::OF_EXPERTS;
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::EXPERTS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"bias": true}"#, &[], &[])];

@@ -10,7 +10,8 @@ use crate::dtype::DType;
 ///
 /// Operands: `scores [T, E]`. Results: `weight [T, top_k]` (float32); `order [T, top_k]` (int32), the places of `weight`
 /// sorted by expert, those of one expert in ascending order; `starts [E + 1]` (int32): expert `e` has the places
-/// `order[starts[e] .. starts[e + 1]]`. Sums run over experts in order.
+/// `order[starts[e] .. starts[e + 1]]`. Sums run over experts in order, with `normalized` over places. Same bits
+/// everywhere: scores below 2^-100 are equal to 0, and a weight is a quotient that is rounded once.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
@@ -22,7 +23,7 @@ pub struct Route {
 }
 
 impl Operation for Route {
-    const EVERYWHERE: super::Coverage = super::Coverage::OF_EXPERTS;
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::EXPERTS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"top_k": 1}"#, &[], &[])];

@@ -6,7 +6,8 @@ use crate::Result;
 
 /// `y[t] = sum_r weight[t, r] x[t, r] + bias`, `r` in order from zero.
 ///
-/// Operands: `x [T, k, N]`, `weight [T, k]`, then `bias [N]` if `bias`. Result: `[T, N]`.
+/// Operands: `x [T, k, N]`, `weight [T, k]`, then `bias [N]` if `bias`. Result: `[T, N]`. Same bits everywhere: products are
+/// rounded before they are added, and the bias is the last term.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WeightedSum {
@@ -15,7 +16,7 @@ pub struct WeightedSum {
 }
 
 impl Operation for WeightedSum {
-    const EVERYWHERE: super::Coverage = super::Coverage::OF_EXPERTS;
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] =
         &[("{}", &[&[2, 3, 4], &[2, 3]], &[0, 1]), (r#"{"bias": true}"#, &[&[2, 3, 4], &[2, 3], &[4]], &[0, 1, 2])];

@@ -9,7 +9,7 @@ NUMERICS = "everywhere-1"
 
 def difference(found: np.ndarray, expected: np.ndarray) -> str | None:
     """What differs, if anything: how many numbers, and the first as both have it."""
-    if found.dtype != np.float32 or expected.dtype != np.float32 or found.shape != expected.shape:
+    if found.dtype not in (np.float32, np.int32) or found.dtype != expected.dtype or found.shape != expected.shape:
         return f"{found.dtype} {found.shape}, expected {expected.dtype} {expected.shape}"
     found, expected = (np.ascontiguousarray(x).view(np.uint32) for x in (found, expected))
     if np.array_equal(found, expected):
@@ -21,6 +21,11 @@ def difference(found: np.ndarray, expected: np.ndarray) -> str | None:
 
 
 def call(engine: Any, op: str, operands: list[np.ndarray], attributes: dict[str, Any]) -> np.ndarray:
-    """An operation on a device, in the mode."""
+    """The first result of an operation on a device, in the mode."""
+    return call_all(engine, op, operands, attributes)[0]
+
+
+def call_all(engine: Any, op: str, operands: list[np.ndarray], attributes: dict[str, Any]) -> list[np.ndarray]:
+    """All its results."""
     given = [engine.upload(np.asarray(value, order="C")) for value in operands]
-    return engine.call(op, given, attributes, None, NUMERICS).numpy()
+    return [result.numpy() for result in engine.call_all(op, given, attributes, None, NUMERICS)]

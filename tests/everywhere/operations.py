@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from . import experts as mixtures
 from . import functions, integers, rows
 from .arithmetic import F, add, canonical, div, floats, mul, settle, sub
 from .attention import attention as attend
 from .attention import visible
 
-Operation = Callable[..., np.ndarray]
+Operation = Callable[..., np.ndarray | tuple[np.ndarray, ...]]
 #: By name; each takes the operands, then the attributes by name.
 OPERATIONS: dict[str, Operation] = {}
 
@@ -20,7 +21,8 @@ def operation(function: Operation) -> Operation:
     return function
 
 
-def evaluate(name: str, operands: list[np.ndarray], attributes: dict[str, Any]) -> np.ndarray:
+def evaluate(name: str, operands: list[np.ndarray], attributes: dict[str, Any]) -> np.ndarray | tuple[np.ndarray, ...]:
+    """The result of an operation, or all of them."""
     return OPERATIONS[name](*operands, **attributes)
 
 
@@ -60,6 +62,22 @@ def softmax(x, keep=None, causal=False, masked=False) -> np.ndarray:
     if causal:
         kept = kept & np.tri(x.shape[-2], x.shape[-1], dtype=bool)
     return rows.softmax(x, kept & (x != -np.inf) if masked else kept)
+
+
+@operation
+def route(scores, top_k: int, normalized=False) -> tuple[np.ndarray, ...]:
+    return mixtures.route(scores, top_k, normalized)
+
+
+@operation
+def expert_linear(x, weight, order, starts, *biases, bias=False, activation=None) -> np.ndarray:
+    own = biases[0] if bias else None
+    return mixtures.expert_linear(x, weight, (order, starts), own, None if activation == "identity" else activation)
+
+
+@operation
+def weighted_sum(x, weight, *biases, bias=False) -> np.ndarray:
+    return mixtures.weighted_sum(x, weight, biases[0] if bias else None)
 
 
 @operation

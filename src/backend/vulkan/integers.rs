@@ -2,7 +2,7 @@
 
 use super::kernel::{Range, Resource};
 use crate::graph::{Value, ValueId};
-use crate::ops::Counts;
+use crate::ops::{Counts, Shape};
 use crate::quant::everywhere::{Columns, Side, integers};
 use crate::tensor::TensorView;
 use crate::{Error, Result};
@@ -53,8 +53,18 @@ impl Form {
     }
 }
 
-/// A weight of `[n, k]`: its rows of integers, then the exponents of the `n` rows and the balance of the `k` columns, in words.
+/// Matrices of a weight, and rows and columns of each.
+pub(super) fn sizes(weight: &Shape) -> [usize; 3] {
+    match weight.sizes(Counts::default())[..] {
+        [ref others @ .., n, k] => [others.iter().product(), n, k],
+        _ => [1, 1, weight.columns()],
+    }
+}
+
+/// A weight of matrices `[n, k]`: the rows of integers of all, then of each the exponents of its `n` rows and the balance of its
+/// `k` columns, in words.
 pub(super) struct Integers {
+    matrices: usize,
     n: usize,
     k: usize,
     form: Form,
@@ -63,13 +73,18 @@ pub(super) struct Integers {
 impl Integers {
     /// The layout of a value.
     pub(super) fn of(value: &Value, form: Form) -> Self {
-        let k = value.shape.columns();
-        Integers { n: value.shape.elements(Counts::default()) / k.max(1), k, form }
+        let [matrices, n, k] = sizes(&value.shape);
+        Integers { matrices, n, k, form }
     }
 
     /// Words of the rows.
     fn words(&self) -> usize {
-        self.n * self.form.words(self.k)
+        self.matrices * self.n * self.form.words(self.k)
+    }
+
+    /// Words of the exponents and balances.
+    fn others(&self) -> usize {
+        self.matrices * (self.n + self.k)
     }
 
     /// The first byte of the exponents.
@@ -79,14 +94,14 @@ impl Integers {
 
     /// Bytes of all.
     pub(super) fn bytes(&self) -> u64 {
-        self.exponents() + 4 * (self.n + self.k) as u64
+        self.exponents() + 4 * self.others() as u64
     }
 
     /// The integers, and the exponents with the balance.
     pub(super) fn ranges(&self, id: ValueId) -> [Range; 2] {
         let resource = Resource::Integers(id, self.form);
         let part = |offset, words| Range { resource, offset, bytes: Some(4 * words as u64) };
-        [part(0, self.words()), part(self.exponents(), self.n + self.k)]
+        [part(0, self.words()), part(self.exponents(), self.others())]
     }
 
     /// Converts the tensors of which the weight is stacked, and passes bytes to `write` with their places.
@@ -100,32 +115,47 @@ impl Integers {
     ) -> Result<()> {
         let piece = (PIECE / self.k.max(1)).max(1) * self.k;
         let mut numbers = vec![0.0; piece];
-        let mut columns = Columns::new(self.k);
+        // Rows without columns are not read.
+        let expected = if self.k == 0 { 0 } else { self.matrices * self.n };
+        let mut columns = vec![Columns::new(self.k); self.matrices];
+        let mut count = 0;
         each(tensors, &mut numbers, |rows| {
-            columns.add(0, rows);
+            for row in rows.chunks_exact(self.k) {
+                if count < expected {
+                    columns[count / self.n].add(0, row);
+                }
+                count += 1;
+            }
             Ok(())
         })?;
-        let balance = columns.balance();
+        if count != expected {
+            let reason = format!("{count} rows of {} columns, expected {expected}", self.k);
+            return Err(Error::InvalidArgument(format!("a weight as integers: {reason}")));
+        }
+        let balances: Vec<Vec<i32>> = columns.iter().map(Columns::balance).collect();
         let row_bytes = 4 * self.form.words(self.k);
         let (mut found, mut at) = (vec![0; self.k], 0);
         let mut bytes = vec![0; piece / self.k.max(1) * row_bytes];
-        let mut exponents = Vec::with_capacity(self.n + self.k);
+        let mut others = Vec::with_capacity(self.others());
+        let mut row_number = 0;
         each(tensors, &mut numbers, |rows| {
             for (row, out) in rows.chunks_exact(self.k).zip(bytes.chunks_exact_mut(row_bytes)) {
-                exponents.push(integers(row, &balance, Side::Weight, &mut found));
+                let balance = &balances[row_number / self.n];
+                others.push(integers(row, balance, Side::Weight, &mut found));
                 self.form.write(&found, out);
+                row_number += 1;
+                if row_number.is_multiple_of(self.n) {
+                    others.extend(balance);
+                }
             }
             let written = &bytes[..rows.len() / self.k.max(1) * row_bytes];
             write(at, written)?;
             at += written.len() as u64;
             Ok(())
         })?;
-        if exponents.len() != self.n {
-            let reason = format!("{} rows of {} columns, expected {}", exponents.len(), self.k, self.n);
-            return Err(Error::InvalidArgument(format!("a weight as integers: {reason}")));
-        }
-        exponents.extend(balance);
-        write(self.exponents(), bytemuck::cast_slice(&exponents))
+        // Of a weight without elements nothing is read.
+        others.resize(self.others(), 0);
+        write(self.exponents(), bytemuck::cast_slice(&others))
     }
 }
 

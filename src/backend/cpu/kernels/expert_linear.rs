@@ -11,10 +11,30 @@ use crate::{Error, Result};
 /// Number of rows that are multiplied at a time.
 const ROWS: usize = 512;
 
-pub(super) fn expert_linear(step: &Step<'_>, op: &ExpertLinear, (out, scratch): Scratched<'_>) -> Result<()> {
-    if out.is_empty() {
+pub(super) fn expert_linear(step: &Step<'_>, op: &ExpertLinear, memory: Scratched<'_>) -> Result<()> {
+    if memory.0.is_empty() {
         return Ok(());
     }
+    let columns = ExpertLinear::sizes(step.shape(1))[1];
+    let mut own = Vec::new();
+    let weights = matrices(step, 1, &mut own)?;
+    let padded = weights[0].padded_columns();
+    let biases = biases(step, op.bias.then_some(4), padded)?;
+    by_expert(step, memory, |expert, rows, products| {
+        // The bias of a product is read past its columns, whose results are not kept.
+        let bias = if op.bias { &biases[expert * columns..][..padded] } else { &[] };
+        let finish = Finish { bias, activation: op.activation, residual: None };
+        multiply(step.arch, step.team, rows, &weights[expert], finish, products)
+    })
+}
+
+/// Passes rows of each expert that has some to `multiply`, with memory for their products, which become rows of the result,
+/// which has some.
+pub(super) fn by_expert(
+    step: &Step<'_>,
+    (out, scratch): Scratched<'_>,
+    multiply: impl Fn(usize, &[f32], &mut [f32]) -> Result<()>,
+) -> Result<()> {
     let (x, [experts, columns, depth]) = (step.floats(0)?, ExpertLinear::sizes(step.shape(1)));
     let places = step.shape(2).elements(step.counts);
     let each = if step.shape(0).0.len() == 2 { step.shape(2).columns() } else { 1 };
@@ -24,22 +44,16 @@ pub(super) fn expert_linear(step: &Step<'_>, op: &ExpertLinear, (out, scratch): 
         let what = format!("expert_linear: order or starts lie outside {places} places");
         return Err(Error::IndexOutOfRange(what));
     }
-    let mut own = Vec::new();
-    let weights = matrices(step, 1, &mut own)?;
-    let biases = biases(step, op.bias.then_some(4), weights[0].padded_columns())?;
     let rows = ROWS.min(places);
     scratch.resize(rows * (depth + columns), "rows of experts")?;
     let (rows, products) = scratch.split_at_mut(rows * depth);
-    for (expert, weight) in weights.iter().enumerate() {
-        // The bias of a product is read past its columns, whose results are not kept.
-        let bias = if op.bias { &biases[expert * columns..][..weight.padded_columns()] } else { &[] };
-        let finish = Finish { bias, activation: op.activation, residual: None };
+    for expert in 0..experts {
         for order in order[starts[expert] as usize..starts[expert + 1] as usize].chunks(ROWS) {
             let (rows, products) = (&mut rows[..order.len() * depth], &mut products[..order.len() * columns]);
             for (row, place) in rows.chunks_exact_mut(depth.max(1)).zip(order) {
                 row.copy_from_slice(&x[*place as usize / each * depth..][..depth]);
             }
-            multiply(step.arch, step.team, rows, weight, finish, products)?;
+            multiply(expert, rows, products)?;
             for (product, place) in products.chunks_exact(columns).zip(order) {
                 out[*place as usize * columns..][..columns].copy_from_slice(product);
             }

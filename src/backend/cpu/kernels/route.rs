@@ -11,13 +11,27 @@ use crate::{Error, Result};
 const LEAST: usize = 64;
 
 pub(super) fn route(step: &Step<'_>, op: &Route, memory: Memory<'_, '_>) -> Result<()> {
+    by_scores(step, op, memory, inlined!(|score| score), weigh)
+}
+
+/// As [`route`], of scores that are read by `read` when they are compared; `weigh(scores, chosen, normalized, weight)`.
+pub(super) fn by_scores(
+    step: &Step<'_>,
+    op: &Route,
+    memory: Memory<'_, '_>,
+    read: impl Fn(f32) -> f32 + Sync,
+    weigh: impl Fn(&[f32], &[u32], bool, &mut [f32]) + Sync,
+) -> Result<()> {
     let (scores, experts, k) = (step.floats(0)?, step.shape(0).columns(), op.top_k);
     let Memory { results: [weight, order, starts], scratch } = memory else {
         return Err(Error::InvalidArgument("route: expected three results".into()));
     };
     let row = |number: usize| &scores[number * experts..][..experts];
     scratch.resize(weight.len(), "experts of rows")?;
-    step.rows(scratch, k, LEAST).each(inlined!(|number, part| choose(row(number), bytemuck::cast_slice_mut(part))));
+    step.rows(scratch, k, LEAST).each(inlined!(|number, part| {
+        let (row, chosen) = (row(number), bytemuck::cast_slice_mut(part));
+        choose(inlined!(|expert| read(row[expert])), experts, chosen);
+    }));
     let chosen: &[u32] = bytemuck::cast_slice(&scratch[..]);
     step.rows(weight, k, LEAST).each(inlined!(|number, weight| {
         weigh(row(number), &chosen[number * k..], op.normalized, weight);
@@ -27,15 +41,18 @@ pub(super) fn route(step: &Step<'_>, op: &Route, memory: Memory<'_, '_>) -> Resu
 }
 
 /// Whether a score is larger than another; NaN is larger than any number.
-fn above(one: f32, other: f32) -> bool {
+#[inline(always)]
+pub(super) fn above(one: f32, other: f32) -> bool {
     one > other || one.is_nan() && !other.is_nan()
 }
 
-/// The experts of the largest scores, as many as there are places, of equal ones the first.
-fn choose(scores: &[f32], chosen: &mut [u32]) {
+/// Of so many experts those of the largest scores, as many as there are places, of equal ones the first.
+#[inline(always)]
+fn choose(score: impl Fn(usize) -> f32, experts: usize, chosen: &mut [u32]) {
     let mut count = 0;
-    for (expert, score) in scores.iter().enumerate() {
-        let less = |other: &u32| above(*score, scores[*other as usize]);
+    for expert in 0..experts {
+        let own = score(expert);
+        let less = |other: &u32| above(own, score(*other as usize));
         let place = chosen[..count].iter().position(less).unwrap_or(count);
         if place < chosen.len() {
             count = (count + 1).min(chosen.len());
@@ -67,7 +84,7 @@ mod tests {
 
     fn chosen(scores: &[f32], k: usize) -> Vec<u32> {
         let mut chosen = vec![0; k];
-        choose(scores, &mut chosen);
+        choose(|expert| scores[expert], scores.len(), &mut chosen);
         chosen
     }
 

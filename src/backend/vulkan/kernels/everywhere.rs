@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use super::attention::{MOST_HEAD_DIM, NONE, push};
 use super::linear::{GROUP, binds, number};
-use super::rows::{Rows, along, continued, slices};
+use super::rows::{Rows, continued, slices};
 use crate::Result;
 use crate::backend::vulkan::generated::{
     Blocks, Product, attention_everywhere as attending, attention_everywhere_distances as by_distance, column_balance,
     linear_everywhere as linear, linear_everywhere_matrix as matrix, row_integers,
 };
-use crate::backend::vulkan::integers::Form;
+use crate::backend::vulkan::integers::{Form, sizes};
 use crate::backend::vulkan::kernel::{Extent, Range};
 use crate::backend::vulkan::lowering::Lowering;
 use crate::backend::{Narrow, vulkan::Capabilities};
 use crate::dtype::DType;
 use crate::graph::{Node, Plan};
 use crate::numerics::Numerics;
-use crate::ops::{Attention, Counts, Dim, Linear, Residual, Shape};
+use crate::ops::{Attention, Dim, Linear, Op, Residual, Shape};
 
 /// Rows and columns of a workgroup's tile; columns on matrix cores.
 pub const TILE: u32 = 64;
@@ -31,9 +31,9 @@ const QUERIES: u32 = 32;
 const MOST_TERMS: usize = 131_072;
 
 /// What a product on a device needs besides its operands.
-struct Needs {
-    /// Rows and columns of the weight.
-    size: [usize; 2],
+pub(super) struct Needs {
+    /// Matrices of the weight, and rows and columns of each.
+    pub(super) sizes: [usize; 3],
     /// How the integers of both operands are stored.
     form: Form,
     /// Those of the weight, and its exponents with the balance; `None` of a weight that is given at run time.
@@ -41,23 +41,51 @@ struct Needs {
 }
 
 impl Needs {
-    /// Of a node.
-    fn of(to: &Lowering<'_>) -> Self {
-        let k = to.shape(1).columns();
-        let size = [to.shape(1).elements(Counts::default()) / k.max(1), k];
-        let found = matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), to.capabilities, Some(size));
+    /// Of a node; only products of one matrix run on matrix cores.
+    pub(super) fn of(to: &Lowering<'_>) -> Self {
+        let sizes = sizes(to.shape(1));
+        let [_, n, k] = sizes;
+        let found = matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), to.capabilities, Some([n, k]));
         let fits = found.is_ok_and(|variant| variant.shared_bytes <= to.capabilities.shared_memory);
-        let form = if fits { Form::Digits } else { Form::Words };
-        Needs { size, form, weight: to.integers(1, form) }
+        let form = if fits && Linear::of(to.op()).is_some() { Form::Digits } else { Form::Words };
+        Needs { sizes, form, weight: to.integers(1, form) }
     }
 
     /// Axes of its scratch memory: the integers of a weight that is given, its exponents with the balance; digits of the rows
     /// of `x`, and their exponents.
     fn scratch(&self, x: &Shape) -> Vec<Shape> {
-        let ([n, k], row) = (self.size, self.form.words(self.size[1]));
-        let weight = self.weight.is_none().then(|| [Shape::fixed(&[n, row]), Shape::fixed(&[n + k])]);
+        let [matrices, n, k] = self.sizes;
+        let row = self.form.words(k);
+        let given = || [Shape::fixed(&[matrices * n, row]), Shape::fixed(&[matrices * (n + k)])];
+        let weight = self.weight.is_none().then(given);
         let rows = (self.form == Form::Digits).then(|| [x.with_columns(row), x.with_columns(1)]);
         weight.into_iter().flatten().chain(rows.into_iter().flatten()).collect()
+    }
+
+    /// The integers of the weight, and its exponents with the balance; those of a weight that is given at run time are made by
+    /// dispatches.
+    ///
+    /// # Errors
+    /// `Unsupported` for a given weight that a device cannot bind, or without scratch memory.
+    pub(super) fn weight(&self, to: &mut Lowering<'_>) -> Result<[Range; 2]> {
+        if let Some(ranges) = self.weight {
+            return Ok(ranges);
+        }
+        let [integers, exponents, ..] = to.all_scratch()[..] else {
+            return Err(to.unsupported("it has no scratch memory".into()));
+        };
+        binds(to, &[(to.shape(1), 4)]).map_err(|lack| to.unsupported(lack.into()))?;
+        let [matrices, n, k] = self.sizes.map(|size| size as u32);
+        let (weight, push) = (to.operand(1), column_balance::Push { n, k });
+        for (last, across) in [(false, k.div_ceil(COLUMNS)), (true, 1)] {
+            let build = to.own(DType::F32, push, column_balance::Constants { last })?;
+            let grid = [Extent::Fixed(across), Extent::Fixed(matrices), Extent::ONE];
+            to.add(build, "balance", &[("weight", weight), ("exponents", exponents)], grid)?;
+        }
+        let constants = row_integers::Constants { digits: self.form == Form::Digits, weight: true };
+        let rows = Rows::new(Dim::Fixed((matrices * n) as usize), k);
+        rows_as_integers(to, ("weight", rows), [weight, exponents, integers, exponents], (constants, n))?;
+        Ok([integers, exponents])
     }
 }
 
@@ -65,7 +93,9 @@ impl Needs {
 pub fn with_integers(mut plan: Arc<Plan>, capabilities: &Capabilities) -> Arc<Plan> {
     if plan.numerics == Numerics::Everywhere {
         let needed = |(place, node): (usize, &Node)| {
-            Linear::of(&node.op)?;
+            if !matches!(node.op, Op::Linear(_) | Op::ExpertLinear(_)) {
+                return None;
+            }
             let to = Lowering::new(&plan, node, capabilities, Narrow::Every);
             let shapes = Needs::of(&to).scratch(to.shape(0));
             (!shapes.is_empty()).then_some((place, shapes))
@@ -78,7 +108,8 @@ pub fn with_integers(mut plan: Arc<Plan>, capabilities: &Capabilities) -> Arc<Pl
     plan
 }
 
-/// Rows as integers, with their exponents; the balance of columns is in `exponents` after `count` exponents.
+/// Rows as integers, with their exponents; the balance of columns is in `exponents` after as many exponents as `balance_at`
+/// says.
 fn rows_as_integers(
     to: &mut Lowering<'_>,
     (part, rows): (&str, Rows),
@@ -103,27 +134,12 @@ pub fn check_terms(to: &Lowering<'_>, terms: usize) -> Result<()> {
 /// a weight that is given at run time and, for matrix cores, of the rows of `x`.
 pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
-    let Needs { size: [n, k], form, weight } = Needs::of(to);
+    let needs = Needs::of(to);
+    let Needs { sizes: [_, n, k], form, .. } = needs;
     check_terms(to, k)?;
     let matrix = form == Form::Digits;
+    let [integers, exponents] = needs.weight(to)?;
     let scratch = to.all_scratch();
-    let [integers, exponents] = match (weight, &scratch[..]) {
-        (Some(ranges), _) => ranges,
-        (None, [integers, exponents, ..]) => [*integers, *exponents],
-        _ => return Err(to.unsupported("it has no scratch memory".into())),
-    };
-    if weight.is_none() {
-        binds(to, &[(to.shape(1), 4)]).map_err(|lack| to.unsupported(lack.into()))?;
-        let (weight, size) = (to.operand(1), [n as u32, k as u32]);
-        let push = column_balance::Push { n: size[0], k: size[1] };
-        for (last, grid) in [(false, size[1].div_ceil(COLUMNS)), (true, 1)] {
-            let build = to.own(DType::F32, push, column_balance::Constants { last })?;
-            to.add(build, "balance", &[("weight", weight), ("exponents", exponents)], along(Extent::Fixed(grid)))?;
-        }
-        let constants = row_integers::Constants { digits: matrix, weight: true };
-        let rows = Rows::new(Dim::Fixed(n), size[1]);
-        rows_as_integers(to, ("weight", rows), [weight, exponents, integers, exponents], (constants, size[0]))?;
-    }
     let mut operands = vec![("exponents", exponents)];
     if let (true, [.., digits, row_exponents]) = (matrix, &scratch[..]) {
         let constants = row_integers::Constants { digits: true, weight: false };

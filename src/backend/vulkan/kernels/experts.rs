@@ -7,12 +7,15 @@ use crate::backend::vulkan::generated::{route as choice, route_order, weighted_s
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::Lowering;
 use crate::dtype::DType;
+use crate::numerics::Numerics;
 use crate::ops::{Route, WeightedSum};
 
 /// Rows per workgroup.
 const ROWS: u32 = 256;
 /// Experts that a workgroup can count.
 const MOST_EXPERTS: u32 = 4096;
+/// Steps of an invocation's loops, of which lavapipe runs 65,535, where results are the same on every device.
+const MOST_STEPS: usize = 65_000;
 
 /// `route`
 pub fn route(to: &mut Lowering<'_>, op: &Route) -> Result<()> {
@@ -20,6 +23,11 @@ pub fn route(to: &mut Lowering<'_>, op: &Route) -> Result<()> {
     let (experts, top_k) = (rows.columns, op.top_k as u32);
     if experts > MOST_EXPERTS {
         return Err(to.unsupported(format!("{experts} experts, at most {MOST_EXPERTS} are known")));
+    }
+    // Loops over experts: for the largest, for each place, for the sum, and, in parts, for counts.
+    if to.numerics() == Numerics::Everywhere && (op.top_k + 3) * experts as usize > MOST_STEPS {
+        let reason = format!("{top_k} of {experts} experts, numerics=\"everywhere\" takes {MOST_STEPS} steps a row");
+        return Err(to.unsupported(reason));
     }
     let blocks = rows.tiles(ROWS);
     let constants = choice::Constants { experts, top_k, normalized: op.normalized };

@@ -11,6 +11,7 @@ pub mod elementwise;
 mod embedding_backward;
 mod embedding_sum;
 mod everywhere;
+mod everywhere_experts;
 mod everywhere_sums;
 mod experts;
 mod grow_unit;
@@ -38,8 +39,8 @@ use std::collections::BTreeMap;
 pub use self::everywhere::with_integers;
 use self::{
     attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
-    embedding_backward::*, embedding_sum::*, everywhere::*, everywhere_sums::*, experts::*, grow_unit::*, linear::*,
-    matmul::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*, sort_indices::*,
+    embedding_backward::*, embedding_sum::*, everywhere::*, everywhere_experts::*, everywhere_sums::*, experts::*,
+    grow_unit::*, linear::*, matmul::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*, sort_indices::*,
 };
 use super::Capabilities;
 use super::kernel::Dispatch;
@@ -97,6 +98,7 @@ macro_rules! lowerings {
         fn lower_node(to: &mut Lowering<'_>) -> Result<()> {
             match (to.numerics(), to.op()) {
                 (Numerics::Everywhere, Op::Linear(op)) => return linear_everywhere(to, op),
+                (Numerics::Everywhere, Op::ExpertLinear(op)) => return expert_linear_everywhere(to, op),
                 (Numerics::Everywhere, Op::Attention(op)) => return attention_everywhere(to, op),
                 (Numerics::Everywhere, Op::Matmul(op)) => return matmul_everywhere(to, op),
                 (Numerics::Everywhere, Op::Reduce(op)) => return reduce_everywhere(to, op),

@@ -8,7 +8,7 @@ use crate::ops::{Activation, ActivationKind, Linear, Residual};
 use crate::{Error, Result};
 
 /// What follows a product, in this order.
-struct Finish<'a> {
+pub(super) struct Finish<'a> {
     arch: Arch,
     bias: Option<&'a [f32]>,
     activation: Option<Activation>,
@@ -16,13 +16,13 @@ struct Finish<'a> {
 }
 
 impl<'a> Finish<'a> {
-    fn new(arch: Arch, bias: Option<&'a [f32]>, activation: Option<ActivationKind>) -> Self {
+    pub(super) fn new(arch: Arch, bias: Option<&'a [f32]>, activation: Option<ActivationKind>) -> Self {
         let activation = activation.filter(|kind| *kind != ActivationKind::Identity);
         Finish { arch, bias, activation: activation.map(Activation::from), residual: None }
     }
 
     /// Of rows, the first of which has the number `first`.
-    fn apply(&self, first: usize, columns: usize, out: &mut [f32]) {
+    pub(super) fn apply(&self, first: usize, columns: usize, out: &mut [f32]) {
         self.arch.vectorized(inlined!(|| {
             for (row, y) in (first..).zip(out.chunks_exact_mut(columns)) {
                 if let Some(bias) = self.bias {
@@ -42,8 +42,10 @@ impl<'a> Finish<'a> {
 }
 
 pub(super) fn linear(step: &Step<'_>, op: &Linear, out: &mut [f32]) -> Result<()> {
-    let mut own = None;
-    let weight = packed(step, 1, &mut own)?;
+    let mut own = Vec::new();
+    let [weight] = matrices(step, 1, &mut own)? else {
+        return Err(Error::InvalidArgument(format!("a weight has shape {}, expected a matrix", step.shape(1))));
+    };
     let bias = op.bias.then(|| step.floats(2)).transpose()?;
     let mut finish = Finish::new(step.arch, bias, op.activation);
     finish.residual = (op.residual == Residual::Added).then(|| step.floats(step.operands.len() - 1)).transpose()?;
@@ -52,17 +54,20 @@ pub(super) fn linear(step: &Step<'_>, op: &Linear, out: &mut [f32]) -> Result<()
     multiply(step.arch, step.team, step.floats(0)?, weight, apply, out)
 }
 
-/// A weight; one that is an input of the batch is packed for this batch, into `own`.
-fn packed<'a>(step: &Step<'a>, weight: usize, own: &'a mut Option<Exact>) -> Result<&'a Exact> {
-    if let Some([packed, ..]) = step.constants.exact(step.operands[weight]) {
+/// The matrices of a weight; those of an input of the batch are packed for this batch, into `own`.
+pub(super) fn matrices<'a>(step: &Step<'a>, weight: usize, own: &'a mut Vec<Exact>) -> Result<&'a [Exact]> {
+    if let Some(packed) = step.constants.exact(step.operands[weight]) {
         return Ok(packed);
     }
     let (sizes, values) = (step.shape(weight).sizes(step.counts), step.floats(weight)?);
-    let [rows, depth] = sizes[..] else {
+    let [others @ .., rows, depth] = &sizes[..] else {
         return Err(Error::InvalidArgument(format!("a weight has shape {sizes:?}, expected a matrix")));
     };
-    Ok(own.insert(Exact::new(step.arch, Balance::Weight, [rows, depth], |n, row| {
-        row.copy_from_slice(&values[n * depth..][..depth]);
-        Ok(())
-    })?))
+    for matrix in 0..others.iter().product() {
+        own.push(Exact::new(step.arch, Balance::Weight, [*rows, *depth], |n, row| {
+            row.copy_from_slice(&values[(matrix * rows + n) * depth..][..*depth]);
+            Ok(())
+        })?);
+    }
+    Ok(own)
 }

@@ -6,6 +6,7 @@
 mod attention;
 mod elements;
 mod embedding_sum;
+mod experts;
 mod functions;
 mod linear;
 mod matmul;
@@ -32,6 +33,7 @@ pub(super) fn run(step: &Step<'_>, op: &Op, memory: Memory<'_, '_>) -> Result<()
         Op::Binary(op) => elements::binary(step, op, memory.into()),
         Op::Cast(op) => elements::cast(step, op, memory.into()),
         Op::EmbeddingSum(_) => embedding_sum::embedding_sum(step, memory.into()),
+        Op::ExpertLinear(op) => experts::expert_linear(step, op, memory.into()),
         Op::Gated(op) => elements::gated(step, op, memory.into()),
         Op::LayerNorm(op) => norms::layer_norm(step, op, memory.into()),
         Op::Linear(op) => linear::linear(step, op, memory.into()),
@@ -41,7 +43,9 @@ pub(super) fn run(step: &Step<'_>, op: &Op, memory: Memory<'_, '_>) -> Result<()
         Op::Reduce(op) => reduce::reduce(step, op, memory.into()),
         Op::RmsNorm(op) => norms::rms_norm(step, op, memory.into()),
         Op::Rope(op) => elements::rope(step, op, memory.into()),
+        Op::Route(op) => experts::route(step, op, memory),
         Op::Softmax(op) => softmax::softmax(step, op, memory.into()),
+        Op::WeightedSum(op) => experts::weighted_sum(step, op, memory.into()),
         other => Err(refused(other.name())),
     }
 }

@@ -19,7 +19,7 @@ use crate::backend::vulkan::generated::{
 use crate::backend::vulkan::kernel::{Extent, Kernel};
 use crate::backend::vulkan::lowering::{Given, Lowering};
 use crate::ops::{ActivationKind, Dim, GatedLinear, Linear, Residual};
-pub use experts::expert_linear;
+pub use experts::{expert_linear, experts_push};
 pub use norm::layer_norm_linear;
 pub use tile::binds;
 

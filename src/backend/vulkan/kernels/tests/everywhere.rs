@@ -4,8 +4,8 @@ use super::*;
 use crate::Error;
 use crate::numerics::Numerics;
 use crate::ops::{
-    Activation, ActivationKind, Attention, Binary, BinaryKind, LayerNorm, Linear, Matmul, Normalize, Reduce,
-    ReduceKind, RmsNorm, Softmax,
+    Activation, ActivationKind, Attention, Binary, BinaryKind, ExpertLinear, LayerNorm, Linear, Matmul, Normalize,
+    Reduce, ReduceKind, RmsNorm, Route, Softmax,
 };
 
 fn everywhere(op: impl Into<Op>, operands: &[Operand]) -> crate::Result<Vec<Dispatch>> {
@@ -26,6 +26,7 @@ fn every_dispatch_is_of_a_build_for_every_device() {
         (Linear::default().into(), vec![Rows(12), Weight(vec![7, 12])]),
         (Matmul::default().into(), vec![Weight(vec![5, 12]), Weight(vec![12, 7])]),
         (Reduce::along(1, ReduceKind::Sum).into(), vec![Weight(vec![5, 12])]),
+        (Route { top_k: 2, normalized: true }.into(), vec![Rows(8)]),
     ];
     for (op, operands) in cases {
         let name = op.name();
@@ -53,6 +54,37 @@ fn a_weight_of_the_model_is_bound_as_integers_with_their_exponents() {
 }
 
 #[test]
+fn each_matrix_of_experts_has_exponents_of_its_own() {
+    let matrices = |experts| {
+        let mut graph = Graph::new();
+        let x = graph.input("x", Shape::matrix(Dim::Tokens, 768), DType::F32);
+        let order = graph.input("order", Shape::matrix(Dim::Tokens, 2), DType::I32);
+        let starts = graph.input("starts", Shape::fixed(&[experts + 1]), DType::I32);
+        let weight = graph.weight(vec!["weight".into()], Shape::fixed(&[experts, 3072, 768]));
+        graph.outputs = vec![graph.node("product", ExpertLinear::default(), &[x, weight, order, starts]).unwrap()];
+        let fusion = Fusion { numerics: Numerics::Everywhere, ..Fusion::default() };
+        lower(&Plan::with(graph, &fusion).unwrap(), &Capabilities::floor()).unwrap()
+    };
+    let found = matrices(8);
+    found.iter().for_each(check);
+    assert_eq!((found.len(), found[0].variant.name), (1, "expert-linear-everywhere"));
+    // rows_of: tokens; rows of each; n; k; column; y_columns; first expert; experts; rows with one row of x.
+    assert_eq!(push(&found[0]), [1, 2, 3072, 768, 0, 3072, 0, 8, 2]);
+    let down = Extent::Groups { dim: Dim::Tokens, each: 2, more: 8 * 63, per: 64 };
+    assert_eq!(found[0].grid, [Extent::Fixed(48), down, Extent::Continued { axis: 1 }]);
+    let [_, _, weight, exponents, ..] = &found[0].bindings[..] else { panic!() };
+    let integers = 4 * 8 * 3072 * 768;
+    assert_eq!(
+        (weight.bytes, exponents.offset, exponents.bytes),
+        (Some(integers), integers, Some(4 * 8 * (3072 + 768)))
+    );
+    // Over the binding range matrices are cut between experts, their exponents are not.
+    let cut = matrices(20);
+    assert_eq!(cut.iter().map(|dispatch| push(dispatch)[7]).sum::<u32>(), 20);
+    assert!(cut.len() == 2 && cut[0].bindings[3].bytes == cut[1].bindings[3].bytes);
+}
+
+#[test]
 fn what_has_no_such_kernel_is_refused_by_name() {
     let refused = |op: Op, operands: &[Operand], expected: &str| match everywhere(op, operands) {
         Err(Error::Unsupported { what, reason }) => {
@@ -65,4 +97,5 @@ fn what_has_no_such_kernel_is_refused_by_name() {
     let attention = Attention { heads: 1, kv_heads: 1, head_dim: 300, scale: 1.0, ..Attention::default() };
     let operands = [Rows(300), Rows(300), Rows(300), Offsets, Offsets];
     refused(attention.into(), &operands, "has no heads of 300 columns");
+    refused(Route { top_k: 40, normalized: false }.into(), &[Rows(4000)], "40 of 4000 experts");
 }

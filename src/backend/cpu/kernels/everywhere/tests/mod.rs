@@ -3,6 +3,7 @@
 
 mod attention;
 mod elements;
+mod experts;
 mod products;
 
 use crate::backend::cpu::testing::{Operand, run_everywhere};
