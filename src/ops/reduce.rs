@@ -39,7 +39,9 @@ pub(crate) enum Stage {
     },
 }
 
-/// A reduction over `axis`.
+/// A reduction over `axis`. Same bits everywhere: a sum of at most 1024 numbers is one of 64 lanes, and one of more is that of
+/// the sums of its chunks of `2^ceil(log2 floor(sqrt n))` numbers, at least 1024; `n_c` of them with the deviations' squares `s_c`
+/// about their mean `m_c` add `s_c + n_c (m_c - m)^2`, where `m = sum n_c m_c / n`.
 ///
 /// Operands: `x`, then, if elements have weights, `weights` of shape `x.shape[..=axis]`. Result: `x`'s shape without
 /// `axis`. A program may count an axis, such as the rows summed in the gradient of a bias.
@@ -94,13 +96,6 @@ impl Reduce {
 
 impl Operation for Reduce {
     const EVERYWHERE: Coverage = Coverage::Promised;
-    fn everywhere(&self) -> Coverage {
-        match (self.kind, self.stage) {
-            (ReduceKind::Deviation, _) => Coverage::Refused("the deviation: version 1 does not define its numbers"),
-            (_, Stage::Whole) => Self::EVERYWHERE,
-            (_, Stage::Chunks | Stage::Join { .. }) => Coverage::Refused("a sum in chunks: version 1 has whole sums"),
-        }
-    }
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         (r#"{"axis": 1, "kind": "sum"}"#, &[&[2, 3, 4, 5]], &[0]),

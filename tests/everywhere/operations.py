@@ -65,6 +65,22 @@ def softmax(x, keep=None, causal=False, masked=False) -> np.ndarray:
 
 
 @operation
+def softmax_along(x, axis: int) -> np.ndarray:
+    def spread(y: np.ndarray) -> np.ndarray:
+        return np.expand_dims(y, axis)
+
+    if not x.size:
+        return floats(x)
+    powers = activation(binary(x, spread(reduce(x, axis=axis, kind="max")), "subtract"), "exp")
+    return binary(powers, spread(reduce(powers, axis=axis, kind="sum")), "divide")
+
+
+@operation
+def whiten(x, mean, deviation, eps=1e-8) -> np.ndarray:
+    return binary(binary(x, mean, "subtract"), binary(deviation, eps, "add"), "divide")
+
+
+@operation
 def route(scores, top_k: int, normalized=False) -> tuple[np.ndarray, ...]:
     return mixtures.route(scores, top_k, normalized)
 

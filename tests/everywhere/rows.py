@@ -1,4 +1,6 @@
-"""Operations on rows: norms, softmax, pooling, sums of embeddings, rotations."""
+"""Operations on rows: norms, softmax, reductions, pooling, sums of embeddings, rotations."""
+
+import math
 
 import numpy as np
 
@@ -65,27 +67,50 @@ def in_order(x: np.ndarray) -> np.ndarray:
     return result
 
 
+def parts(kind: str, x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The sum, largest or squared deviations of rows; the sum of weights, whether one is positive, or the mean."""
+    if kind == "max":
+        chosen = np.broadcast_to(True if weights is None else weights > 0, x.shape)
+        return largest(np.where(chosen, x, -INFINITY), -1), chosen.any(axis=-1).astype(F)
+    if kind != "deviation":
+        return (total(x), F(0)) if weights is None else (total(mul(weights, x)), total(weights))
+    mean = div(total(x), length(x))
+    d = sub(x, mean[..., None])
+    return total(mul(d, d)), mean
+
+
+def joined(kind: str, values: np.ndarray, others: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The parts of rows from those of their chunks, along the last axis, of so many numbers each."""
+    values, others = settle(values), settle(others)
+    if kind == "max":
+        return largest(values, -1), largest(others, -1)
+    if kind != "deviation":
+        return total(values), total(others)
+    mean = div(total(mul(counts, others)), F(counts.sum(dtype=np.int64)))
+    d = sub(others, mean[..., None])
+    return total(add(values, mul(counts, mul(d, d)))), mean
+
+
 @quiet
 def reduce(kind: str, x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """The sum, mean, largest number or deviation of rows of settled numbers, by settled weights, if there are some."""
-    if kind == "max" and weights is None:
-        return largest(x, -1)
-    if kind == "max":
-        chosen = np.broadcast_to(weights > 0, x.shape)
-        found = largest(np.where(chosen, x, -INFINITY), -1)
-        return np.where(chosen.any(axis=-1), found, F(0))
-    y = total(x if weights is None else mul(weights, x))
-    if kind == "sum":
-        return y
-    by = length(x)
-    if weights is not None:
-        by = total(weights)
-        by = np.where(by < F(1e-9), F(1e-9), by)
-    y = div(y, by)
+    """The sum, mean, largest number or deviation of rows of settled numbers, by settled weights, if there are some.
+
+    Of long rows chunks are reduced first, of a power of two of numbers about the root of the length, at least 1024.
+    """
+    n = x.shape[-1]
+    size = max(1 << max(math.isqrt(n) - 1, 0).bit_length(), 1024)
+    if n <= size:
+        value, other = parts(kind, x, weights)
+    else:
+        cuts = [np.s_[..., first : first + size] for first in range(0, n, size)]
+        each = [parts(kind, x[cut], None if weights is None else weights[cut]) for cut in cuts]
+        values, others = (canonical(np.stack([np.broadcast_to(y, x.shape[:-1]) for y in of], -1)) for of in zip(*each))
+        value, other = joined(kind, values, others, floats([x[cut].shape[-1] for cut in cuts]))
     if kind == "mean":
-        return y
-    d = sub(x, y[..., None])
-    return root(div(total(mul(d, d)), length(x)))
+        return div(value, length(x) if weights is None else np.where(other < F(1e-9), F(1e-9), other))
+    if kind == "max":
+        return np.where((other > 0) | (weights is None), value, F(0))
+    return root(div(value, length(x))) if kind == "deviation" else value
 
 
 @quiet

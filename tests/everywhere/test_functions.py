@@ -154,3 +154,35 @@ def test_embeddings_and_rotations(same, width):
     x = rows_of(f"rope {width}", 4 * width).reshape(-1, 2, 2 * width)
     angles = np.random.default_rng(6).uniform(-300, 300, (len(x), width))
     same("rope", [x, np.cos(angles).astype(F), np.sin(angles).astype(F)])
+
+
+#: Around a chunk of a long axis, two and more of them, and where a chunk has twice as many numbers.
+LENGTHS = (1, 1023, 1024, 1025, 2048, 2500, 1_050_625)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_reductions(same, length, device):
+    if device == "vulkan" and lavapipe.chosen() and not LONG and length not in (1, 2500):
+        pytest.skip("some lengths on a software driver")
+    longest = length == LENGTHS[-1]
+    shape = (length, 1) if longest else (3, length, 2)
+    axis = len(shape) - 2
+    wild = moderate(f"reduce {length}", *shape)
+    for place, number in enumerate(np.uint32([0x7FC00000, 0x7F800000, 0xFF800000, 0x00012345, 0xFF7FFFFF]).view(F)):
+        wild[..., (place * 211) % length, place % shape[-1]] = number
+    sizes = moderate(f"sizes {length}", *shape) * F(2.0) ** F([[60], [-90], [0], [100]])[np.arange(length) % 4]
+    weights = [moderate(f"weights {length}", *shape[:-1]), np.zeros(shape[:-1], F), np.full(shape[:-1], -1, F)]
+    weights[1][..., -1] = F(2.0**-40)
+    all_rows = (moderate(f"plain {length}", *shape), sizes, wild, random_bits(f"reduce {length}", *shape))
+    for x in all_rows[: 1 if longest else 4]:
+        for kind in ("sum", "mean", "max", "deviation"):
+            same("reduce", [x], axis=axis, kind=kind)
+        for kind, by in ((kind, by) for kind in ("sum", "mean", "max") for by in weights[: 1 if longest else 3]):
+            same("reduce", [x, by], axis=axis, kind=kind)
+
+
+def test_softmax_along_any_axis(same):
+    x = rows_of("along", 66).reshape(-1, 2, 33)
+    for axis in range(3):
+        same("softmax_along", [x], axis=axis)
+    same("softmax_along", [moderate("long", 1500, 3)], axis=0)

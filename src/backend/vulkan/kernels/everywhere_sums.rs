@@ -2,17 +2,14 @@
 
 use super::everywhere::{TILE, check_terms};
 use super::matmul::{push, tiles};
+use super::reduce::Work;
 use super::rows::{EVERYWHERE_LANES, rows_per_group, spread};
 use crate::Result;
 use crate::backend::vulkan::generated::{matmul_everywhere as matrices, reduce_everywhere as reduce};
 use crate::backend::vulkan::kernel::Extent;
 use crate::backend::vulkan::lowering::Lowering;
 use crate::dtype::DType;
-use crate::ops::reduce::Stage;
-use crate::ops::{Counts, Matmul, Reduce};
-
-/// Steps of a loop, of which lavapipe runs 65,535 in an invocation: twice, of four elements each.
-const MOST_STEPS: usize = 30_000;
+use crate::ops::{Matmul, Reduce};
 
 /// `matmul`: one dispatch.
 pub fn matmul_everywhere(to: &mut Lowering<'_>, op: &Matmul) -> Result<()> {
@@ -26,13 +23,13 @@ pub fn matmul_everywhere(to: &mut Lowering<'_>, op: &Matmul) -> Result<()> {
 
 /// `reduce`: one dispatch.
 pub fn reduce_everywhere(to: &mut Lowering<'_>, op: &Reduce) -> Result<()> {
-    let [outer, n, inner] = op.axes(to.shape(0));
-    if op.stage != Stage::Whole || n.div_ceil(4 * EVERYWHERE_LANES as usize) > MOST_STEPS {
-        return Err(to.unsupported(format!("an axis of {n} is too long for numerics=\"everywhere\" on Vulkan")));
-    }
-    let push = reduce::Push { outer: outer as u32, n: n as u32, inner: inner as u32 };
-    let constants = reduce::Constants { kind: op.kind as u32, weighted: to.operands() > 1 };
-    let build = to.own(DType::F32, push, constants)?;
-    let columns = to.result().shape.elements(Counts::default()) as u64;
+    let Work { axes: [outer, n, inner], stage, chunk, chunks, all, weighted } = Work::of(to, op);
+    let part = Reduce::chunk(all);
+    let [columns, planes] = [outer * chunks * inner, op.planes(weighted)];
+    let [outer, n, inner, chunk, chunks, all, part] =
+        [outer, n, inner, chunk, chunks, all, part].map(|size| size as u32);
+    let push = reduce::Push { outer, n, inner, chunk, chunks, all, part };
+    let constants = reduce::Constants { kind: op.kind as u32, weighted, stage, planes: planes as u32 };
+    let (build, columns) = (to.own(DType::F32, push, constants)?, columns as u64);
     to.add(build, "", &[], spread(columns.div_ceil(rows_per_group(EVERYWHERE_LANES).into())))
 }

@@ -19,19 +19,39 @@ fn layout(n: usize, inner: usize) -> (u32, u32) {
     (columns as u32, lanes as u32)
 }
 
+/// What a step of a reduction does.
+pub(super) struct Work {
+    /// The axes before, the elements or parts to reduce, the columns.
+    pub(super) axes: [usize; 3],
+    /// The number of the [`Stage`].
+    pub(super) stage: u32,
+    /// Elements of a chunk, and chunks.
+    pub(super) chunk: usize,
+    pub(super) chunks: usize,
+    /// Elements of the whole axis.
+    pub(super) all: usize,
+    pub(super) weighted: bool,
+}
+
+impl Work {
+    pub(super) fn of(to: &Lowering<'_>, op: &Reduce) -> Self {
+        let [outer, n, mut inner] = op.axes(to.shape(0));
+        let (stage, chunk, all, weighted) = match op.stage {
+            Stage::Whole => (0, n.max(1), n, to.operands() > 1),
+            Stage::Chunks => (1, Reduce::chunk(n), n, to.operands() > 1),
+            Stage::Join { n: all, weighted } => {
+                // The axis of planes follows the axis of parts.
+                inner /= op.planes(weighted);
+                (2, n.max(1), all, weighted)
+            }
+        };
+        Work { axes: [outer, n, inner], stage, chunk, chunks: n.div_ceil(chunk).max(1), all, weighted }
+    }
+}
+
 /// Adds the node's dispatch.
 pub fn reduce(to: &mut Lowering<'_>, op: &Reduce) -> Result<()> {
-    let [outer, n, mut inner] = op.axes(to.shape(0));
-    let (stage, chunk, all, weighted) = match op.stage {
-        Stage::Whole => (0, n.max(1), n, to.operands() > 1),
-        Stage::Chunks => (1, Reduce::chunk(n), n, to.operands() > 1),
-        Stage::Join { n: all, weighted } => {
-            // The axis of planes follows the axis of parts.
-            inner /= op.planes(weighted);
-            (2, n.max(1), all, weighted)
-        }
-    };
-    let chunks = n.div_ceil(chunk).max(1);
+    let Work { axes: [outer, n, mut inner], stage, chunk, chunks, all, weighted } = Work::of(to, op);
     // A user's shader has the interface of the single-column build.
     let quads = inner > 0 && inner.is_multiple_of(4) && to.replaced(&KERNEL).is_none();
     if quads {

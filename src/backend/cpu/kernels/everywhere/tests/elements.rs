@@ -283,12 +283,20 @@ fn gates_rotations_and_softmaxes_are_near_float64() {
 
 #[test]
 fn columns_of_an_axis_are_reduced_one_by_one() {
-    let (outer, n, inner) = (3, 70, 2);
+    for sizes in [[3, 70, 2], [2, 2500, 3], [1, 1025, 1], [2, 1024, 1]] {
+        reduced(sizes);
+    }
+}
+
+fn reduced([outer, n, inner]: [usize; 3]) {
     let x = numbers(outer * n * inner, 4);
     let w: Vec<f32> = numbers(outer * n, 5).into_iter().map(|w| w.max(0.0)).collect();
     let shape = || Shape::fixed(&[outer, n, inner]);
-    for kind in [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Max] {
+    for kind in [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Max, ReduceKind::Deviation] {
         for weighted in [false, true] {
+            if weighted && kind == ReduceKind::Deviation {
+                continue;
+            }
             let mut operands = vec![Operand::Floats(shape(), &x)];
             if weighted {
                 operands.push(Operand::Floats(Shape::fixed(&[outer, n]), &w));
@@ -301,16 +309,21 @@ fn columns_of_an_axis_are_reduced_one_by_one() {
                         let pair = |k: usize| (f64::from(x[(o * n + k) * inner + c]), f64::from(w[o * n + k]));
                         (0..n).map(pair).map(|(x, w)| (x, if weighted { w } else { 1.0 }))
                     };
+                    let sum_of = pairs().map(|(x, _)| x).sum::<f64>();
                     let (sum, all) = (pairs().map(|(x, w)| x * w).sum::<f64>(), pairs().map(|(_, w)| w).sum::<f64>());
                     match kind {
                         ReduceKind::Sum => sum,
                         ReduceKind::Mean => sum / all.max(1e-9),
                         ReduceKind::Max => pairs().filter(|(_, w)| *w > 0.0).map(|(x, _)| x).fold(f64::MIN, f64::max),
-                        ReduceKind::Deviation => unreachable!("version 1 refuses it"),
+                        ReduceKind::Deviation => {
+                            (pairs().map(|(x, _)| (x - sum_of / n as f64).powi(2)).sum::<f64>() / n as f64).sqrt()
+                        }
                     }
                 })
                 .collect();
-            assert_close(&y, &expected, &format!("{kind:?} {weighted}"), |i| 40.0 * EPS * (1.0 + expected[i].abs()));
+            let roundings = 4.0 * (n as f64).sqrt().max(10.0);
+            let allowed = |i: usize| roundings * EPS * (1.0 + expected[i].abs());
+            assert_close(&y, &expected, &format!("{n} {kind:?} {weighted}"), allowed);
         }
     }
 }
