@@ -100,7 +100,9 @@ def test_functions_of_the_cpu_have_the_coefficients_of_the_shaders():
         return {struct.pack("f", float(text)): text for text in found}
 
     include = ROOT / "shaders" / "include"
-    shaders = literals(include / "numbers.glsl", *(include / "elementwise").glob("*.glsl"))
+    shaders = literals(
+        include / "numbers.glsl", *(include / "elementwise").glob("*.glsl"), include / "numbers" / "angles.glsl"
+    )
     own = literals(CPU / "kernels" / "everywhere" / "functions.rs")
     assert len(own) > 40 and {text for bits, text in own.items() if bits not in shaders} == set()
 

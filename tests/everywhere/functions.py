@@ -1,5 +1,7 @@
 """The functions of one number: the formulas of shaders/include/numbers.glsl, each product and sum rounded."""
 
+import math
+
 import numpy as np
 
 from .arithmetic import INFINITY, NAN, F, add, bits, canonical, div, floats, larger, magnitude, mul, quiet, root, settle
@@ -174,6 +176,64 @@ def roswish(x, a: float = 1.0, b: float = 1.0) -> np.ndarray:
     return add(mul(add(x, a), logistic(mul(b, x))), -mul(F(0.5), a))
 
 
+def two_over_pi(places: int) -> int:
+    """`floor(2 / pi 2^places)`, pi by Machin's formula."""
+    one = 1 << places + 40
+
+    def arc_cotangent(n: int) -> int:
+        terms = (one // ((2 * k + 1) * n ** (2 * k + 1)) for k in range(places))
+        return sum(-term if k % 2 else term for k, term in enumerate(terms))
+
+    pi = 4 * (4 * arc_cotangent(5) - arc_cotangent(239))
+    return (2 * one << places) // pi
+
+
+#: Bits of 2 / pi of which a product takes 96.
+TURN_BITS = two_over_pi(222)
+
+
+def far_angle(x: float) -> tuple[int, int, int]:
+    """Quarter turns of |x| >= 800, rounded, the size of what is left in units of 2^-62, and whether it is below 0."""
+    mantissa, power = math.frexp(abs(x))
+    # The bits of 2 / pi that do not count whole turns alone: |x| = mantissa 2^(power - 32), 62 places and 32 more.
+    window = TURN_BITS >> (222 + 2 - 32 - 32 - power) & (2**96 - 1)
+    turns = (int(mantissa * 2**32) * window >> 32) & (2**64 - 1)
+    quarters = (turns + 2**61) >> 62
+    left = turns - (quarters << 62)
+    return quarters, abs(left), left < 0
+
+
+@quiet
+def angle(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Quarter turns of settled numbers and what is left; NaN of what is not finite."""
+    near = np.where(np.abs(x) < 800, x, F(0))
+    n = np.rint(near * F(0.636619772))
+    rest = ((near - n * F(1.5703125)) - n * F(4.837512969970703e-4)) - n * F(7.549789954891e-8)
+    quarters = n.astype(np.int64)
+    for place in np.argwhere((np.abs(x) >= 800) & np.isfinite(x)):
+        at = tuple(place)
+        whole, left, below = far_angle(float(x[at]))
+        own = (F(left >> 32) * F(2.0**-30) + F(left & 0xFFFFFFFF) * F(2.0**-62)) * F(1.57079633)
+        negative = x[at] < 0
+        quarters[at] = -whole if negative else whole
+        rest[at] = -own if negative != below else own
+    return quarters, np.where(np.isfinite(x), rest, NAN)
+
+
+@quiet
+def gcu(x) -> np.ndarray:
+    """`x cos x`"""
+    x = settle(x)
+    quarters, r = angle(x)
+    s = r * r
+    odd = (r * s) * polynomial(s, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1) + r
+    q = polynomial(s, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+    even = (s * s) * q + (s * F(-0.5) + F(1))
+    # The cosine is the sine a quarter turn on.
+    y = np.where(quarters % 2 == 0, even, odd)
+    return mul(x, np.where((quarters + 1) & 2 != 0, -y, y))
+
+
 def square_root(x) -> np.ndarray:
     return root(settle(x))
 
@@ -190,6 +250,7 @@ ACTIVATIONS = {
     "softplus": softplus,
     "leaky_relu": leaky_relu,
     "roswish": roswish,
+    "gcu": gcu,
     "sqrt": square_root,
     "exp": exponential,
     "log": logarithm,

@@ -28,6 +28,7 @@ EDGES = np.concatenate([
     np.uint32([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFF800001, 0x7FFFFFFF, 0xFFFFFFFF]).view(F),
     F(0.6931472) * np.arange(-160, 160, 0.5, F),
     F(0.1) * np.arange(-1300, 1300, dtype=F),
+    around(799.9999, 800.0, *(np.pi / 2 * np.arange(1, 600, 7))),
 ])  # fmt: skip
 
 

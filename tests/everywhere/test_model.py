@@ -131,6 +131,18 @@ def test_gates_are_near(name):
     assert np.abs(functions.apply(name, x) - expected).max() <= 2.0**-23
 
 
+def test_angles_are_near_however_large():
+    """Within two units of the larger of x and the result, and of quarter turns that no float64 product would give."""
+    random = np.random.default_rng(9)
+    x = np.concatenate([
+        np.linspace(-900, 900, 200_001), 10.0 ** random.uniform(2.8, 38, 20_000), F(math.pi / 2) * np.arange(2000),
+    ]).astype(F)  # fmt: skip
+    wide = x.astype(float)
+    found = functions.apply("gcu", x)
+    assert (np.abs(found - wide * np.cos(wide)) <= 2 * np.spacing(np.abs(x)) + 2.0**-99).all()
+    assert functions.TURN_BITS >> 192 == 0x28BE60DB
+
+
 OUTLIERS = {
     "no outliers": (1.0, 1.0),
     "plain weights": (1.0, 0.0),

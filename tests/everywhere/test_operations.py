@@ -13,8 +13,8 @@ from .operations import OPERATIONS
 
 
 def refused(case) -> bool:
-    """Whether version 1 has no numbers for it: dropout, angles of gcu."""
-    return bool(case.attributes.get("dropout")) or case.attributes.get("kind") == "gcu"
+    """Whether version 1 has no numbers for it: dropout."""
+    return bool(case.attributes.get("dropout"))
 
 
 #: Rows in float32.

@@ -150,7 +150,6 @@ def test_training_of_programs_layers_and_models_is_refused(numerics):
 
 
 REFUSED_FORMS = {
-    "activation": lambda x: functional.gcu(x),
     "quantize_rows": lambda x: _core.engine("cpu").call("quantize_rows", [x._array], {}),
 }
 

@@ -186,9 +186,54 @@ fn gelu_tanh(x: f32) -> f32 {
     div(x, e * power_of_two(n) + 1.0)
 }
 
-/// Whether [`activate`] knows the function.
-pub(super) fn knows(kind: ActivationKind) -> bool {
-    kind != ActivationKind::Gcu
+/// Bits of `2 / pi`: two zeros, then the fraction.
+const TWO_OVER_PI: [u32; 7] =
+    [0x28be_60db, 0x9391_054a, 0x7f09_d5f4, 0x7d4d_3770, 0x36d8_a566, 0x4f10_e410, 0x7f94_58ea];
+
+/// An angle from 800 on as quarter turns and a remainder, up to an eighth of a turn: `|x| 2 / pi` in fixed point with 62 binary
+/// places, of 96 bits of `2 / pi`, those before which count whole turns alone left out.
+fn turned_far(x: f32) -> (u32, f32) {
+    let bits = x.to_bits();
+    let mantissa = u128::from((bits << 8) | 0x8000_0000);
+    let exponent = ((bits >> 23) & 0xff) - 126;
+    let word = (exponent >> 5) as usize;
+    let words = (word..word + 4).map(|place| place.checked_sub(1).map_or(0, |place| TWO_OVER_PI[place]));
+    let four = words.fold(0u128, |all, word| (all << 32) | u128::from(word));
+    let turns = ((mantissa * ((four << (exponent & 31)) >> 32)) >> 32) as u64;
+    let (quarters, part) = ((turns >> 62) as u32, turns & (u64::MAX >> 2));
+    // To the nearest quarter turn.
+    let above = part >> 61 != 0;
+    let part = if above { (1 << 62) - part } else { part };
+    let rest = ((part >> 32) as f32 * 9.313_225_75e-10 + (part as u32) as f32 * 2.168_404_34e-19)
+        * std::f32::consts::FRAC_PI_2;
+    let quarters = quarters + u32::from(above);
+    let negative = x < 0.0;
+    (if negative { quarters.wrapping_neg() } else { quarters }, if negative != above { -rest } else { rest })
+}
+
+/// The same of any number; NaN of what is not finite.
+#[inline(always)]
+fn turned(x: f32) -> (u32, f32) {
+    if x.abs() >= 800.0 {
+        return if x.is_finite() { turned_far(x) } else { (0, f32::NAN) };
+    }
+    let (n, whole) = nearest(x * std::f32::consts::FRAC_2_PI);
+    // pi / 2 in three parts; the first two have so few bits that their products with n are exact.
+    let rest = ((x - n * 1.570_312_5) - n * 4.837_512_969_970_703e-4) - n * 7.549_789_954_891e-8;
+    (whole as u32, rest)
+}
+
+/// `cos x`, by the polynomials of `shaders/include/numbers/angles.glsl`.
+#[inline(always)]
+fn cosine(x: f32) -> f32 {
+    let (quarters, r) = turned(x);
+    let quarters = quarters.wrapping_add(1);
+    let s = r * r;
+    let odd = (r * s) * polynomial(s, [-1.951_529_589_1e-4, 8.332_160_873_6e-3, -1.666_665_461_1e-1]) + r;
+    let q = polynomial(s, [2.443_315_711_809_948e-5, -1.388_731_625_493_765e-3, 4.166_664_568_298_827e-2]);
+    let even = (s * s) * q + (s * -0.5 + 1.0);
+    let y = if quarters & 1 == 0 { odd } else { even };
+    if quarters & 2 == 0 { y } else { -y }
 }
 
 /// `values = act(values)`, canonical; part of a function that is compiled for the instruction set.
@@ -220,6 +265,6 @@ pub(super) fn activate(function: &Activation, values: &mut [f32]) {
         Sqrt => map!(x => x.sqrt()),
         Exp => map!(x => exponential(x)),
         Log => map!(x => logarithm(x)),
-        Gcu => unreachable!("asked for by `knows`"),
+        Gcu => map!(x => mul(x, cosine(x))),
     }
 }

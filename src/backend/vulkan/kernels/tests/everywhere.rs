@@ -27,6 +27,7 @@ fn every_dispatch_is_of_a_build_for_every_device() {
         (Matmul::default().into(), vec![Weight(vec![5, 12]), Weight(vec![12, 7])]),
         (Reduce::along(1, ReduceKind::Sum).into(), vec![Weight(vec![5, 12])]),
         (Reduce::along(0, ReduceKind::Deviation).into(), vec![Weight(vec![5, 12])]),
+        (Activation::from(ActivationKind::Gcu).into(), vec![Rows(12)]),
         (Route { top_k: 2, normalized: true }.into(), vec![Rows(8)]),
     ];
     for (op, operands) in cases {
