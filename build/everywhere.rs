@@ -12,9 +12,10 @@ use super::spirv::load;
 /// Arithmetic of floats, each decorated so that it stays a step of its own.
 const ARITHMETIC: [Op; 4] = [Op::FAdd, Op::FSub, Op::FMul, Op::FNegate];
 
-/// All else that functions may have: comparisons, selections and conversions, integers, memory and control.
+/// All else that functions may have: comparisons, selections and conversions, integers, memory and control. `SDot` is the exact sum
+/// of products of integers, modulo 2^32.
 #[rustfmt::skip]
-const EXACT: [Op; 99] = [
+const EXACT: [Op; 100] = [
     Op::FOrdEqual, Op::FOrdNotEqual, Op::FOrdLessThan, Op::FOrdGreaterThan, Op::FOrdLessThanEqual, Op::FOrdGreaterThanEqual,
     Op::FUnordEqual, Op::FUnordNotEqual, Op::FUnordLessThan, Op::FUnordGreaterThan, Op::FUnordLessThanEqual,
     Op::FUnordGreaterThanEqual, Op::Select, Op::ConvertFToU, Op::ConvertFToS, Op::ConvertSToF, Op::ConvertUToF, Op::Bitcast,
@@ -30,26 +31,29 @@ const EXACT: [Op; 99] = [
     Op::CopyLogical, Op::Undef, Op::Phi, Op::FunctionParameter, Op::FunctionCall, Op::Label, Op::Branch,
     Op::BranchConditional, Op::Switch, Op::SelectionMerge, Op::LoopMerge, Op::Return, Op::ReturnValue, Op::Unreachable,
     Op::Nop, Op::SConvert, Op::UConvert, Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixStoreKHR,
-    Op::CooperativeMatrixLengthKHR, Op::CooperativeMatrixMulAddKHR,
+    Op::CooperativeMatrixLengthKHR, Op::CooperativeMatrixMulAddKHR, Op::SDot,
 ];
 
-/// What modules may ask of a device: integers of other widths, and matrices, whose elements are checked.
-const CAPABILITIES: [Capability; 6] = [
+/// What modules may ask of a device: integers of other widths and their dot products, and matrices, whose elements are checked.
+const CAPABILITIES: [Capability; 8] = [
     Capability::Shader,
     Capability::Int8,
     Capability::Int64,
+    Capability::DotProduct,
+    Capability::DotProductInput4x8BitPacked,
     Capability::CooperativeMatrixKHR,
     Capability::VulkanMemoryModel,
     Capability::GroupNonUniform,
 ];
 
-/// What may have a matrix of floats as its result.
-const MOVES: [Op; 8] = [
+/// What may have a matrix of floats as its result: its elements are given, or each is an integer, rounded as alone.
+const MOVES: [Op; 9] = [
     Op::Load,
     Op::Variable,
     Op::CompositeConstruct,
     Op::CompositeInsert,
     Op::CooperativeMatrixLoadKHR,
+    Op::ConvertSToF,
     Op::Undef,
     Op::CopyObject,
     Op::AccessChain,

@@ -144,13 +144,11 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
     let mut variants: Vec<Variant> = Vec::new();
     let named = |name: &str| numerics.iter().any(|own| own == name);
     let types = types.iter().filter(|_| named(NUMERICS[0])).map(|stored| (stored.as_str(), NUMERICS[0]));
-    // The same numbers on every device are float32, and need no feature where those of a device are built, too.
+    // The same numbers on every device are float32.
     let types = types.chain(named(NUMERICS[1]).then_some((STORED[0], NUMERICS[1]))).collect::<Vec<_>>();
     let each = types.iter().flat_map(|of| row.variants.iter().cloned().map(move |variant| (*of, variant)));
-    let built = |((stored, numerics), variant): &((&str, &str), Variant)| {
-        let plain = variant.needs.is_empty() && variant.when.is_empty();
-        (variant.only.is_empty() || variant.only.iter().any(|own| own == stored))
-            && (*numerics == NUMERICS[0] || plain || !named(NUMERICS[0]))
+    let built = |((stored, _), variant): &((&str, &str), Variant)| {
+        variant.only.is_empty() || variant.only.iter().any(|own| own == stored)
     };
     for ((stored, numerics), variant) in each.filter(built) {
         if let Some(unknown) = variant.needs.iter().find(|n| !features.contains(&n.as_str())) {

@@ -123,8 +123,6 @@ impl Coverage {
     pub const OF_TRAINING: Coverage = Coverage::Refused(OF_TRAINING);
     /// The reason for the parts of attention.
     pub const OF_PARTS: Coverage = Coverage::Refused("a part of attention: the mode covers attention as a whole");
-    /// The reason for models whose products are of 8-bit integers.
-    pub const OF_INTEGERS: Coverage = Coverage::Refused("integer models: version 1 does not define their numbers");
 }
 
 #[cfg(test)]

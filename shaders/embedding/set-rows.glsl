@@ -4,10 +4,17 @@
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4; indices are distinct. Rows outside the table
 // are not written.
+//# numerics = ["run", "everywhere"]
 #include "elements.glsl"
 
-layout(std430, binding = 1) buffer Table { float table[]; };
-layout(std430, binding = 2) readonly buffer X { float x[]; };
+// A device may lack subnormal floats.
+#ifdef EVERYWHERE
+#define NUMBER uint
+#else
+#define NUMBER float
+#endif
+layout(std430, binding = 1) buffer Table { NUMBER table[]; };
+layout(std430, binding = 2) readonly buffer X { NUMBER x[]; };
 layout(std430, binding = 3) readonly buffer Index { uint index[]; };
 
 layout(push_constant) uniform Push {

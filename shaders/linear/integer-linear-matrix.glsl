@@ -9,6 +9,7 @@
 // of 16 x 16 sums of 32 terms; subgroups of 256 / SUBGROUPS invocations.
 //# # Where there are no matrix cores for 8-bit integers, `integer-linear` runs, with the same result.
 //# made_of = { push = "Product", constants = "Tile" }
+//# numerics = ["run", "everywhere"]
 //# variants = [
 //#     { only = ["float32", "bfloat16"], needs = ["coopmat_s8_s32_16x16x32", "float16", "int8", "integer_dot_product"], when = ["n % 4", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
 //#     { only = ["float16"], needs = ["coopmat_s8_s32_16x16x32", "float16", "int8", "integer_dot_product"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
@@ -199,7 +200,7 @@ void main() {
             }
             FLOATS found = FLOATS(exact);
             [[unroll]] for (uint e = 0u; e < found.length(); e++) {
-                precise float scaled = found[e] * column_factors[e];
+                precise float scaled = PRODUCT(found[e], column_factors[e]);
                 found[e] = finished(scaled, row_factors[i][e], added[e]);
             }
             result[i][j] = found;

@@ -3,7 +3,9 @@
 // Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the elements of those rows.
 // Reduction order: none.
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
+//# numerics = ["run", "everywhere"]
 #include "elements.glsl"
+#include "everywhere/arithmetic.glsl"
 #include "levels.glsl"
 
 layout(constant_id = 0) const uint LEVELS = INT8;
@@ -28,7 +30,7 @@ void one(uint place) {
     uint at = row * push.row_bytes + column / per_byte(LEVELS);
     int level = LEVELS == INT8 ? integer_at(x[at / 4u], at) : level_in(LEVELS, byte_of(x[at / 4u], at), column);
     uint group = row * push.per_row + column / push.group;
-    y[place] = float(level - (AFFINE ? zero[group] : 0)) / scale[group];
+    y[place] = CANONICAL(QUOTIENT(float(level - (AFFINE ? zero[group] : 0)), NORMAL(scale[group])));
 }
 
 #define SINGLY

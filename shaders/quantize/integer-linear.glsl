@@ -7,6 +7,7 @@
 // Assumes: elements < 2^32, depth < 2^17, with PAIRS 2^16; rows_per_group * columns a multiple of 4; with WHOLE, depth and
 // group are multiples of 4.
 //# made_of = { push = "Product", constants = "Tile" }
+//# numerics = ["run", "everywhere"]
 //# variants = [{ name = "dot", only = ["float32"], needs = ["integer_dot_product"], defines = { DOT = "1" } }, {}]
 //#
 //# [builds]
@@ -103,7 +104,7 @@ float result(uint place) {
     uint group = column * push.per_row;
     for (uint start = 0u; start < push.depth; start += push.group) {
         int part = product(row, column, start, min(start + push.group, push.depth), zero);
-        precise float scaled = float(part) * reciprocal(weight_scale[group]);
+        precise float scaled = PRODUCT(float(part), reciprocal(weight_scale[group]));
         sum = start == 0u ? scaled : sum + scaled;
         group++;
     }
@@ -113,7 +114,7 @@ float result(uint place) {
 #if STORED == FLOAT32
 void one(uint place) {
     float found = result(place);
-    y[place] = RESIDUAL ? found + residual[place] : found;
+    y[place] = CANONICAL(RESIDUAL ? found + SETTLED(residual[place]) : found);
 }
 
 #define SINGLY

@@ -7,6 +7,7 @@
 // Reduction order: irrelevant; maxima.
 // Assumes: columns a multiple of 4; with OCTS, in 16 bits, of 8.
 //# stored = ["float32", "float16", "bfloat16"]
+//# numerics = ["run", "everywhere"]
 #extension GL_EXT_control_flow_attributes : require
 #include "counts.glsl"
 #include "numbers/integers.glsl"
@@ -49,21 +50,31 @@ uvec4 load(uint at) {
 // Elements 4 half .. 4 half + 3 of a unit, whose first column is `column`.
 vec4 elements(uvec4 unit, uint part, uint column) {
 #if STORED == FLOAT32
-    precise vec4 quad = uintBitsToFloat(unit);
+    precise vec4 quad = SETTLED(uintBitsToFloat(unit));
 #else
     precise vec4 quad = wide(part == 0u ? unit.xy : unit.zw);
 #endif
     if (FACTORS) {
+#ifdef EVERYWHERE
+        quad = settled_product(quad, settled(factors[column / 4u + part]));
+#else
         quad *= factors[column / 4u + part];
+#endif
     }
     return quad;
 }
+
+#ifdef EVERYWHERE
+#define HALF_OF(V) vec2(0.5) * V
+#else
+#define HALF_OF(V) 0.5 * V
+#endif
 
 // The larger of `most` and of the largest magnitude, or with AFFINE of half the largest element and half the least one negated,
 // whose sum is finite; infinity where an element is infinite or NaN.
 vec2 joined(vec2 most, vec4 quad) {
     float size = largest_of(abs(quad));
-    vec2 own = AFFINE ? 0.5 * vec2(largest_of(quad), largest_of(-quad)) : vec2(size, 0.0);
+    vec2 own = AFFINE ? HALF_OF(vec2(largest_of(quad), largest_of(-quad))) : vec2(size, 0.0);
     // The largest of a NaN and a number may be either.
     return is_finite(quad) ? max(most, own) : vec2(INFINITY);
 }

@@ -6,6 +6,8 @@
 // Reduction order: of sums, lanes 256 apart, of a lane sixteen numbers, sixteen such sums, and so on, then a tree; of others
 // irrelevant, a maximum.
 // Assumes: elements < 2^32.
+//# numerics = ["run", "everywhere"]
+//#
 //# [builds]
 //# quantize-rows-scales-affine = { define = "AFFINE" }
 #include "counts.glsl"
@@ -63,9 +65,13 @@ void main() {
     uint turn = 0u;
 #endif
     for (uint i = lane; i < count; i += 256u) {
-        precise float element = x[first + i];
+        precise float element = SETTLED(x[first + i]);
         if (FACTORS) {
+#ifdef EVERYWHERE
+            element = settled_product(element, settled(factors[start + i]));
+#else
             element *= factors[start + i];
+#endif
         }
         most = max(most, floatBitsToUint(element) & 0x7fffffffu);
 #ifdef AFFINE

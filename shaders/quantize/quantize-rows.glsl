@@ -5,9 +5,12 @@
 // Grid: x = ceil(words / push.words_per_group); 256 invocations loop over words, which may span the end of a row.
 // Reduction order: none.
 // Assumes: elements < 2^32; scale is NaN where x is not finite, and q is 0 then.
+//# numerics = ["run", "everywhere"]
+//#
 //# [builds]
 //# quantize-rows-affine = { define = "AFFINE" }
 #include "counts.glsl"
+#include "everywhere/arithmetic.glsl"
 #include "levels.glsl"
 #include "numbers/philox.glsl"
 
@@ -43,9 +46,13 @@ layout(push_constant) uniform Push {
 
 // The integer of an element; `chance` is uniform in 0 .. 2^24.
 int quantized(uint row, uint column, uint chance) {
-    precise float element = x[row * push.columns + column];
+    precise float element = SETTLED(x[row * push.columns + column]);
     if (FACTORS) {
+#ifdef EVERYWHERE
+        element = settled_product(element, settled(factors[column]));
+#else
         element *= factors[column];
+#endif
     }
     if (LEVELS == BINARY) {
         // Positive, not 0 and no NaN.
@@ -56,7 +63,7 @@ int quantized(uint row, uint column, uint chance) {
     if ((floatBitsToUint(factor) & 0x7fffffffu) > 0x7f800000u) {
         return 0;
     }
-    precise float product = element * factor;
+    precise float product = PRODUCT(element, factor);
     float scaled = clamp(product, -512.0, 512.0);
     float rounded = roundEven(scaled);
     if (STOCHASTIC) {

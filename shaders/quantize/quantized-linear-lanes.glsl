@@ -6,6 +6,7 @@
 // Assumes: k a multiple of 16, k < 2^17, with PAIRS 2^16, n of 4; ROWS at most LANES.
 //# # Where rows are no multiple of sixteen bytes, or a weight has groups, `quantized-linear` runs.
 //# stored = ["float32", "float16"]
+//# numerics = ["run", "everywhere"]
 //# made_of = { push = "Product", constants = "Tile" }
 //# variants = [{ needs = ["integer_dot_product"], when = ["n % 4", "k % 16", "k >= 16"] }]
 #extension GL_EXT_control_flow_attributes : require
@@ -136,7 +137,7 @@ void main() {
         vec4 found;
         for (uint c = 0u; c < 4u; c++) {
             vec2 of_column = of_columns[4u * group + c];
-            precise float scaled = float(totals[group * SUMS + 4u * lane + c]) * of_column.x;
+            precise float scaled = PRODUCT(float(totals[group * SUMS + 4u * lane + c]), of_column.x);
             found[c] = finished(scaled, of_rows[lane], of_column.y);
         }
         y[at] = narrow(RESIDUAL ? found + wide(residual[at]) : found);

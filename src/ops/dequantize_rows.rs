@@ -26,7 +26,7 @@ pub struct DequantizeRows {
 }
 
 impl Operation for DequantizeRows {
-    const EVERYWHERE: super::Coverage = super::Coverage::OF_INTEGERS;
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] =
         &[("{}", &[&[2, 3, 4], &[2, 3]], &[0]), (r#"{"zero": true}"#, &[], &[])];

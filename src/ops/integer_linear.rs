@@ -44,7 +44,7 @@ pub(super) fn rows_of_weight(levels: Levels, of: &Shapes<'_>) -> Result<usize> {
 }
 
 impl Operation for IntegerLinear {
-    const EVERYWHERE: super::Coverage = super::Coverage::OF_INTEGERS;
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::INTEGERS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];

@@ -49,7 +49,7 @@ pub(crate) fn kept(op: &mut Op) -> Option<&mut bool> {
 }
 
 impl<N: Operation + Clone + Into<Op>> Operation for NormQuantizeRows<N> {
-    const EVERYWHERE: super::Coverage = super::Coverage::OF_INTEGERS;
+    const EVERYWHERE: super::Coverage = super::Coverage::Steps;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::STEPS);
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[(r#"{"factors": true, "kept": true}"#, &[], &[])];

@@ -37,7 +37,7 @@ impl QuantizeKind {
 /// `q = round(x scale)` and the scales, by which `x` is nearly `q / scale`: symmetric or affine quantisation to 8 bits (Wang
 /// et al. 2023, BitNet), ternary (Ma et al. 2024, W1.58) or to signs. A scale is the correctly rounded quotient of its
 /// formula, and `x scale` is rounded once, so integers by the largest element have the same bits on every device; a sum's
-/// order is the device's.
+/// order is the device's, but with `numerics="everywhere"`.
 ///
 /// With a seed, int8 is rounded at random, `floor(x scale) + 1` where `u < x scale - floor(x scale)`, else
 /// `floor(x scale)`: `u` of an element is that of `dropout`.
@@ -91,7 +91,7 @@ impl QuantizeRows {
 }
 
 impl Operation for QuantizeRows {
-    const EVERYWHERE: super::Coverage = super::Coverage::OF_INTEGERS;
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         (r#"{"kind": "ternary", "unpacked": true}"#, &[&[2, 3, 4]], &[0]),

@@ -41,7 +41,7 @@ pub struct QuantizedLinear {
 }
 
 impl Operation for QuantizedLinear {
-    const EVERYWHERE: super::Coverage = super::Coverage::OF_INTEGERS;
+    const EVERYWHERE: super::Coverage = super::Coverage::Promised;
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] = &[
         (r#"{"bias": true}"#, &[&[2, 3, 4], &[2, 3], &[5, 4], &[5], &[5]], &[0, 2, 4]),

@@ -9,8 +9,14 @@ NUMERICS = "everywhere-1"
 
 def difference(found: np.ndarray, expected: np.ndarray) -> str | None:
     """What differs, if anything: how many numbers, and the first as both have it."""
-    if found.dtype not in (np.float32, np.int32) or found.dtype != expected.dtype or found.shape != expected.shape:
+    if found.dtype != expected.dtype or found.dtype == np.float64 or found.shape != expected.shape:
         return f"{found.dtype} {found.shape}, expected {expected.dtype} {expected.shape}"
+    if found.dtype != np.float32:
+        other = np.argwhere(found != expected)
+        if not len(other):
+            return None
+        place = tuple(int(axis) for axis in other[0])
+        return f"{len(other)} of {found.size} integers; at {place} {found[place]}, expected {expected[place]}"
     found, expected = (np.ascontiguousarray(x).view(np.uint32) for x in (found, expected))
     if np.array_equal(found, expected):
         return None

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from . import experts as mixtures
-from . import functions, integers, rows
+from . import functions, integers, quantized, rows
 from .arithmetic import F, add, canonical, div, floats, mul, settle, sub
 from .attention import attention as attend
 from .attention import visible
@@ -173,7 +173,49 @@ def attention(q, k, v, q_offsets, k_offsets, *others, heads, kv_heads, head_dim,
     return y.swapaxes(0, 1).reshape(-1, heads * head_dim)
 
 
+@operation
+def quantize_rows(x, *factors, **attributes) -> tuple[np.ndarray, ...]:
+    return quantized.quantize_rows(x, *factors, **{name: attributes[name] for name in attributes if name != "factors"})
+
+
+@operation
+def dequantize_rows(x, scale, *zero, levels="int8", scope="row", columns=None, **_) -> np.ndarray:
+    return quantized.dequantize_rows(x, scale, *zero, levels=levels, scope=scope, columns=columns or x.shape[-1])
+
+
+@operation
+def integer_linear(q, weight, levels="int8") -> np.ndarray:
+    return quantized.integer_linear(q, weight, levels)
+
+
+@operation
+def quantized_linear(q, scale, weight, weight_scale, *rest, bias=False, residual="none", **attributes) -> np.ndarray:
+    rest = list(rest)
+    own = rest.pop(0) if bias else None
+    added = rest.pop(0) if residual == "added" else None
+    return quantized.quantized_linear(q, scale, weight, weight_scale, own, residual=added, **attributes)
+
+
+@operation
+def set_rows(table, x, index) -> np.ndarray:
+    y = table.copy()
+    y[index] = x
+    return y
+
+
 # What plans compute as the steps of a definition.
+
+
+@operation
+def layer_norm_quantize_rows(x, weight, bias, *factors, eps=1e-5, kept=False, **_) -> tuple[np.ndarray, ...]:
+    y = layer_norm(x, weight, bias, eps)
+    return (*quantized.quantize_rows(y, *factors), *([y] if kept else []))
+
+
+@operation
+def rms_norm_quantize_rows(x, weight, *factors, eps=1e-6, kept=False, **_) -> tuple[np.ndarray, ...]:
+    y = rms_norm(x, weight, eps)
+    return (*quantized.quantize_rows(y, *factors), *([y] if kept else []))
 
 
 @operation

@@ -9,6 +9,7 @@
 #define PRODUCT(A, B) (A) * (B)
 #define SETTLED_FMA(A, B, C) fma(A, B, C)
 #define QUOTIENT(A, B) (A) / (B)
+#define NORMAL(X) X
 #else
 // +0 for numbers of magnitude below 2^-100; NaN stays.
 float settled(float x) {
@@ -40,6 +41,11 @@ vec4 settled_product(vec4 a, float b) {
     return settled(a * vec4(b));
 }
 
+// +0 for numbers of magnitude below 2^-126, which some devices lack; NaN stays. So scales are read, which may be below 2^-100.
+float normal(float x) {
+    return (floatBitsToUint(x) & 0x7fffffffu) < 0x00800000u ? 0.0 : x;
+}
+
 float larger(float a, float b) {
     return a > b ? a : b;
 }
@@ -58,6 +64,10 @@ vec4 larger(vec4 a, vec4 b) {
 
 float bounded(float x, float least, float most) {
     return x < least ? least : (x > most ? most : x);
+}
+
+vec4 bounded(vec4 x, float least, float most) {
+    return vec4(bounded(x.x, least, most), bounded(x.y, least, most), bounded(x.z, least, most), bounded(x.w, least, most));
 }
 
 // Of integers as they are.
@@ -92,9 +102,9 @@ vec4 multiplied_and_added(vec4 a, vec4 b, vec4 c) {
     return product + c;
 }
 
-// a / b, correctly rounded, of numbers that are settled. A quotient in floats, from an inverse by Newton's method, which
-// integers correct.
-float divided(float a, float b) {
+// a / b, correctly rounded, of normal numbers and 0; 0 where it is below 2^-126. A quotient in floats, from an inverse by Newton's
+// method, which integers correct.
+float normal_quotient(float a, float b) {
     uint n = floatBitsToUint(a) & 0x7fffffffu;
     uint d = floatBitsToUint(b) & 0x7fffffffu;
     uint sign = (floatBitsToUint(a) ^ (d == 0u ? 0u : floatBitsToUint(b))) & 0x80000000u;
@@ -132,10 +142,15 @@ float divided(float a, float b) {
     q += uint(int(2 * rest > int(d)) - int(2 * rest < -int(d)));
     // The highest bit of q counts to the exponent, and so does a carry.
     uint bits = exponent < 1 ? 0u : (uint(exponent - 1) << 23) + q;
-    if (bits < 0x0d800000u) {
+    if (bits < 0x00800000u) {
         return 0.0;
     }
     return uintBitsToFloat(sign | (bits < INFINITE ? bits : INFINITE));
+}
+
+// The same, settled.
+float divided(float a, float b) {
+    return settled(normal_quotient(a, b));
 }
 
 vec4 divided(vec4 a, vec4 b) {
@@ -177,6 +192,7 @@ float rooted(float x) {
 #define PRODUCT(A, B) settled_product(A, B)
 #define SETTLED_FMA(A, B, C) (settled_product(A, B) + (C))
 #define QUOTIENT(A, B) divided(A, B)
+#define NORMAL(X) normal(X)
 #define fma(A, B, C) multiplied_and_added(A, B, C)
 #define max(A, B) larger(A, B)
 #define min(A, B) smaller(A, B)

@@ -1,3 +1,14 @@
+#include "everywhere/arithmetic.glsl"
+#ifdef EVERYWHERE
+float quotient(float a, float b) {
+    return normal_quotient(a, b);
+}
+
+// 1 / x; numbers below 2^-126 are 0.
+float reciprocal(float x) {
+    return normal_quotient(1.0, normal(x));
+}
+#else
 // a / b, correctly rounded: Vulkan allows `/` 2.5 units in the last place. a, b and the quotient are positive, normal
 // numbers. A quotient in floats, which integers correct.
 float quotient(float a, float b) {
@@ -33,3 +44,4 @@ float reciprocal(float x) {
     float found = quotient(1.0, size);
     return x < 0.0 ? -found : found;
 }
+#endif

@@ -38,10 +38,18 @@ float column_factor_of(uint column) {
 }
 
 float bias_of(uint column) {
-    return BIAS ? bias[column] : 0.0;
+    return BIAS ? SETTLED(bias[column]) : 0.0;
 }
 
 // A result but for the residual, of a sum that is multiplied by its column's factor.
 float finished(float sum, float row_factor, float added) {
+#ifdef EVERYWHERE
+    float found = SETTLED_FMA(sum, row_factor, added);
+    if (ACTIVATION != ACTIVATION_IDENTITY) {
+        found = activate(ACTIVATION, settled(found));
+    }
+    return RESIDUAL ? settled(found) : found;
+#else
     return ACTIVATED(fma(sum, row_factor, added));
+#endif
 }

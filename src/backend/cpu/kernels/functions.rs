@@ -147,3 +147,58 @@ impl pulp::WithSimd for Elements<'_> {
         simd::activate(simd, self.kind, self.values);
     }
 }
+
+/// The floats around sums of integers.
+pub(super) trait Floats {
+    /// An operand as an operation reads it.
+    fn read(x: f32) -> f32;
+
+    /// `a b` of numbers that are read.
+    fn product(a: f32, b: f32) -> f32;
+
+    /// `1 / x` of a scale.
+    fn reciprocal(x: f32) -> f32;
+
+    /// `a / b` of an integer and a scale, as a result is stored.
+    fn quotient(a: f32, b: f32) -> f32;
+
+    /// A number as a result is stored.
+    fn stored(x: f32) -> f32;
+
+    /// Applies a function to results.
+    fn activate(arch: Arch, function: &Activation, values: &mut [f32]);
+}
+
+/// Those of this processor.
+pub(super) struct Own;
+
+impl Floats for Own {
+    #[inline(always)]
+    fn read(x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
+    fn product(a: f32, b: f32) -> f32 {
+        a * b
+    }
+
+    #[inline(always)]
+    fn reciprocal(x: f32) -> f32 {
+        1.0 / x
+    }
+
+    #[inline(always)]
+    fn quotient(a: f32, b: f32) -> f32 {
+        a / b
+    }
+
+    #[inline(always)]
+    fn stored(x: f32) -> f32 {
+        x
+    }
+
+    fn activate(arch: Arch, function: &Activation, values: &mut [f32]) {
+        activate(arch, function, values);
+    }
+}

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::backend::cpu::simd::{range, sum_by};
 use crate::backend::cpu::step::Step;
+use crate::numerics::{Numerics, settle};
 use crate::ops::{Levels, Places, QuantizeKind, QuantizeRows, Scope};
 use crate::{Error, Result};
 
@@ -23,10 +24,11 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
     };
     let x = factors.map_or(Cow::Borrowed(x), |factors| Cow::Owned(scaled(step, x, columns, factors)));
     let shared = Shared { x: &x, columns, scope: op.scope };
+    let numerics = step.plan.numerics;
     let each = if op.pairs { 2 } else { 1 };
     step.rows(scale, each, 16).each(inlined!(|place, scale| {
         let elements = shared.elements(place);
-        scale[0] = scale_of(op.kind, elements);
+        scale[0] = scale_of(op.kind, numerics, elements);
         if let [scale, zero] = scale {
             *zero = zero_of(*scale, elements) as f32;
         }
@@ -39,7 +41,7 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
         }));
         zeros = bytemuck::cast_slice(zero);
     }
-    let rows = Rounding { x: &x, columns, scale, each, zeros, places: op.scope.places(columns) };
+    let rows = Rounding { x: &x, columns, scale, each, zeros, places: op.scope.places(columns), numerics };
     let words = !op.unpacked && columns % 4 == 0 && columns > 0;
     match op.stored() {
         Levels::Int8 if words && op.scope == Scope::Row && op.seed.is_none() => whole(step, &rows, q),
@@ -52,9 +54,15 @@ pub(super) fn quantize_rows(step: &Step<'_>, op: &QuantizeRows, results: &mut [&
 /// The elements times the factors of their columns.
 fn scaled(step: &Step<'_>, x: &[f32], columns: usize, factors: &[f32]) -> Vec<f32> {
     let mut scaled = x.to_vec();
-    step.rows(&mut scaled, columns.max(1), 16).each(inlined!(|_, row| {
-        row.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
-    }));
+    let rows = step.rows(&mut scaled, columns.max(1), 16);
+    match step.plan.numerics {
+        Numerics::Run => rows.each(inlined!(|_, row| {
+            row.iter_mut().zip(factors).for_each(|(x, factor)| *x *= factor);
+        })),
+        Numerics::Everywhere => rows.each(inlined!(|_, row| {
+            row.iter_mut().zip(factors).for_each(|(x, factor)| *x = settle(settle(*x) * settle(*factor)));
+        })),
+    }
     scaled
 }
 
@@ -81,7 +89,7 @@ impl Shared<'_> {
 }
 
 #[inline(always)]
-fn scale_of(kind: QuantizeKind, x: &[f32]) -> f32 {
+fn scale_of(kind: QuantizeKind, numerics: Numerics, x: &[f32]) -> f32 {
     // As integers the magnitudes are in the same order, infinity and NaN above all.
     let largest = x.iter().fold(0, |most: u32, x| most.max(x.abs().to_bits()));
     if largest >= f32::INFINITY.to_bits() {
@@ -93,6 +101,11 @@ fn scale_of(kind: QuantizeKind, x: &[f32]) -> f32 {
             let (least, most) = range(x);
             // Half of each, so that the difference is finite.
             127.5 / (0.5 * most - 0.5 * least).max(5e-6)
+        }
+        QuantizeKind::Ternary | QuantizeKind::Binary if numerics == Numerics::Everywhere => {
+            let count = x.len().max(1) as f32;
+            let sum = magnitudes_in_lanes(x).max(1e-5 * count);
+            if sum < MOST_SUM { count / sum } else { f32::NAN }
         }
         QuantizeKind::Ternary | QuantizeKind::Binary => {
             let (count, least) = (x.len().max(1) as f64, 1e-5 * x.len().max(1) as f32);
@@ -117,6 +130,36 @@ fn magnitudes(x: &[f32]) -> f64 {
     chains.into_iter().chain(rest.iter().map(|x| f64::from(x.abs()))).sum()
 }
 
+/// The sum of settled magnitudes in the order that is the same on every device: lanes 256 apart, of a lane sixteen numbers,
+/// sixteen such sums, sixteen of these, and all of those; lanes by halves.
+#[inline(always)]
+fn magnitudes_in_lanes(x: &[f32]) -> f32 {
+    const LANES: usize = 256;
+    let mut sums = [[0.0f32; LANES]; 4];
+    for (turn, row) in (1usize..).zip(x.chunks(LANES)) {
+        sums[0].iter_mut().zip(row).for_each(|(sum, x)| *sum += settle(*x).abs());
+        for (level, turns) in [16, 256, 4096].into_iter().enumerate() {
+            if turn.is_multiple_of(turns) {
+                let (below, above) = sums.split_at_mut(level + 1);
+                let pairs = above[0].iter_mut().zip(&mut below[level]).take(row.len());
+                pairs.for_each(|(above, below)| *above += std::mem::take(below));
+            }
+        }
+    }
+    let [one, two, three, four] = &sums;
+    let mut all = [0.0f32; LANES];
+    for (lane, all) in all.iter_mut().enumerate() {
+        *all = (four[lane] + three[lane]) + (two[lane] + one[lane]);
+    }
+    let mut reach = LANES / 2;
+    while reach > 0 {
+        let (near, far) = all.split_at_mut(reach);
+        near.iter_mut().zip(far).for_each(|(near, far)| *near += *far);
+        reach /= 2;
+    }
+    all[0]
+}
+
 #[inline(always)]
 fn zero_of(scale: f32, x: &[f32]) -> i32 {
     if scale.is_nan() {
@@ -134,6 +177,7 @@ struct Rounding<'a> {
     each: usize,
     zeros: &'a [i32],
     places: Places,
+    numerics: Numerics,
 }
 
 impl Rounding<'_> {
@@ -159,6 +203,7 @@ impl Rounding<'_> {
     fn level(&self, levels: Levels, element: usize) -> i8 {
         let x = self.x[element];
         if levels == Levels::Binary {
+            let x = if self.numerics == Numerics::Everywhere { settle(x) } else { x };
             return if x > 0.0 { 1 } else { -1 };
         }
         // A NaN becomes 0.
@@ -197,7 +242,9 @@ fn round(step: &Step<'_>, op: &QuantizeRows, rows: &Rounding<'_>, q: &mut [f32])
                     continue;
                 }
                 let place = rows.place(4 * word + i);
-                let scaled = (rows.x[4 * word + i] * rows.scale(place)).clamp(-512.0, 512.0);
+                let scaled = rows.x[4 * word + i] * rows.scale(place);
+                let scaled = if rows.numerics == Numerics::Everywhere { settle(scaled) } else { scaled };
+                let scaled = scaled.clamp(-512.0, 512.0);
                 let rounded = match chance {
                     None => scaled.round_ties_even(),
                     Some(u) => scaled.floor() + if u[i] < scaled - scaled.floor() { 1.0 } else { 0.0 },

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::functions::activate;
+use super::functions::{Floats, Own};
 use super::integer_linear::{products, weight};
 use crate::backend::cpu::integers::{PackedIntegers, dot};
 use crate::backend::cpu::step::Step;
@@ -10,6 +10,11 @@ use crate::ops::{Activation, QuantizedLinear, Residual, Scope};
 use crate::{Error, Result};
 
 pub(super) fn quantized_linear(step: &Step<'_>, op: &QuantizedLinear, out: &mut [f32]) -> Result<()> {
+    with::<Own>(step, op, out)
+}
+
+/// The product with floats of a kind.
+pub(super) fn with<F: Floats>(step: &Step<'_>, op: &QuantizedLinear, out: &mut [f32]) -> Result<()> {
     let mut own = None;
     let grouped = matches!(op.scope, Scope::Group(_));
     let weight = weight(step, op.levels, 2, !grouped, &mut own)?;
@@ -22,14 +27,14 @@ pub(super) fn quantized_linear(step: &Step<'_>, op: &QuantizedLinear, out: &mut 
         op,
         scale: step.floats(1)?,
         factors: match op.scope {
-            Scope::Tensor => vec![1.0 / step.floats(3)?[0]; n],
-            _ => step.floats(3)?.iter().map(|scale| 1.0 / scale).collect(),
+            Scope::Tensor => vec![F::reciprocal(step.floats(3)?[0]); n],
+            _ => step.floats(3)?.iter().map(|scale| F::reciprocal(*scale)).collect(),
         },
         bias: op.bias.then(|| step.floats(4)).transpose()?,
         sums: if op.pairs { weight.column_sums() } else { Cow::Borrowed(&[]) },
     };
     if let Scope::Group(group) = op.scope {
-        by_groups(step, weight, &finish, group, out)?;
+        by_groups::<F>(step, weight, &finish, group, out)?;
     } else {
         products(step, weight, out, |row, column, sums, y| {
             let zero = finish.zero(row);
@@ -37,24 +42,25 @@ pub(super) fn quantized_linear(step: &Step<'_>, op: &QuantizedLinear, out: &mut 
                 let factors = &finish.factors[column..][..y.len()];
                 if zero == 0 {
                     for ((y, sum), factor) in y.iter_mut().zip(sums).zip(factors) {
-                        *y = *sum as f32 * factor;
+                        *y = F::product(*sum as f32, *factor);
                     }
                 } else {
                     let ones = &finish.sums[column..][..y.len()];
                     for (((y, sum), factor), ones) in y.iter_mut().zip(sums).zip(factors).zip(ones) {
-                        *y = (sum - zero * ones) as f32 * factor;
+                        *y = F::product((sum - zero * ones) as f32, *factor);
                     }
                 }
-                finish.rest(row, column, y);
+                finish.rest::<F>(row, column, y);
             }));
             if let Some(kind) = op.activation {
-                activate(step.arch, &Activation::from(kind), y);
+                F::activate(step.arch, &Activation::from(kind), y);
             }
         })?;
     }
     if let Some(residual) = residual {
         step.rows(out, n, 16).vectorized(inlined!(|first, part| {
-            part.iter_mut().zip(&residual[first * n..]).for_each(|(y, residual)| *y += residual);
+            let pairs = part.iter_mut().zip(&residual[first * n..]);
+            pairs.for_each(|(y, residual)| *y = F::stored(F::read(*y) + F::read(*residual)));
         }));
     }
     Ok(())
@@ -78,17 +84,20 @@ impl Finish<'_> {
 
     /// Multiplies sums of a row, from a column on, by the reciprocal of its scale, and adds the bias.
     #[inline(always)]
-    fn rest(&self, row: usize, column: usize, y: &mut [f32]) {
-        let factor = 1.0 / self.scale[if self.op.pairs { 2 * row } else { row }];
+    fn rest<F: Floats>(&self, row: usize, column: usize, y: &mut [f32]) {
+        let factor = F::reciprocal(self.scale[if self.op.pairs { 2 * row } else { row }]);
         match self.bias {
-            None => y.iter_mut().for_each(|y| *y *= factor),
-            Some(bias) => y.iter_mut().zip(&bias[column..]).for_each(|(y, bias)| *y = *y * factor + bias),
+            None => y.iter_mut().for_each(|y| *y = F::stored(F::product(*y, factor))),
+            Some(bias) => {
+                let pairs = y.iter_mut().zip(&bias[column..]);
+                pairs.for_each(|(y, bias)| *y = F::stored(F::product(*y, factor) + F::read(*bias)));
+            }
         }
     }
 }
 
 /// The same with a scale for each group of a row of the weight.
-fn by_groups(
+fn by_groups<F: Floats>(
     step: &Step<'_>,
     weight: &PackedIntegers<'_>,
     finish: &Finish<'_>,
@@ -110,17 +119,17 @@ fn by_groups(
                 let parts = groups.zip(&finish.factors[column * per_row..]);
                 y[column] = parts.fold(0.0, |sum, ((q, weight), factor)| {
                     let ones: i32 = if zero == 0 { 0 } else { weight.iter().map(|w| i32::from(*w)).sum() };
-                    sum + (dot(q, weight) - zero * ones) as f32 * factor
+                    sum + F::product((dot(q, weight) - zero * ones) as f32, *factor)
                 });
             }
         }
         for (row, y) in (first..).zip(part.chunks_exact_mut(n)) {
-            finish.rest(row, 0, y);
+            finish.rest::<F>(row, 0, y);
         }
     }));
     if let Some(kind) = finish.op.activation {
         let function = Activation::from(kind);
-        step.team.rows(out, n, 1 + 4096 / n, |_, part| activate(step.arch, &function, part));
+        step.team.rows(out, n, 1 + 4096 / n, |_, part| F::activate(step.arch, &function, part));
     }
     Ok(())
 }
@@ -134,7 +143,9 @@ mod tests {
     use crate::backend::cpu::testing::{Tensors, archs, assert_close, erf, numbers, same_bits};
     use crate::backend::{Executable, Feed, ProgramOptions};
     use crate::dtype::DType;
+    use crate::graph::fuse::Fusion;
     use crate::graph::{Graph, Plan};
+    use crate::numerics::Numerics;
     use crate::ops::{
         ActivationKind, Counts, Dim, QuantizeKind, QuantizeRows, QuantizedLinear, Residual, Scope, Shape,
     };
@@ -144,6 +155,7 @@ mod tests {
         k: usize,
         n: usize,
         scope: Scope,
+        numerics: Numerics,
     }
 
     impl Product {
@@ -152,7 +164,7 @@ mod tests {
         }
 
         fn run(&self, x: &[f32], arch: Arch, threads: usize) -> Vec<f32> {
-            let Product { k, n, scope } = *self;
+            let Product { k, n, scope, numerics } = *self;
             let (mut graph, mut tensors) = (Graph::new(), Tensors::default());
             let tokens = x.len() / k;
             let input = graph.input("x", Shape::matrix(Dim::Tokens, k), DType::F32);
@@ -184,7 +196,8 @@ mod tests {
             let operands = [q, scale, matrix, weight_scale, bias, residual];
             graph.outputs = vec![graph.node("product", op, &operands).unwrap()];
             let options = ProgramOptions { num_threads: Some(threads), memory_limit: None };
-            let program = CpuProgram::new(Arc::new(Plan::new(graph)), Arc::new(tensors), options, arch).unwrap();
+            let plan = Plan::with(graph, &Fusion { numerics, ..Fusion::default() }).unwrap();
+            let program = CpuProgram::new(Arc::new(plan), Arc::new(tensors), options, arch).unwrap();
             let added = numbers(tokens * n, 4);
             let inputs: Vec<&[u8]> = vec![bytemuck::cast_slice(x), bytemuck::cast_slice(&added)];
             let feed = Feed { counts: Counts::new(tokens, 1), inputs, outputs: vec![0] };
@@ -193,7 +206,7 @@ mod tests {
 
         /// The reference in float64, in exact integers.
         fn expected(&self, x: &[f32]) -> Vec<f64> {
-            let Product { k, n, scope } = *self;
+            let Product { k, n, scope, .. } = *self;
             let (weight, bias, places) = (self.weight(), numbers(n, 3), scope.places(k));
             let added = numbers(x.len() / k * n, 4);
             let mut found = Vec::new();
@@ -219,13 +232,27 @@ mod tests {
         }
     }
 
+    const SIZES: [(usize, usize, Scope); 4] =
+        [(7, 5, Scope::Row), (64, 130, Scope::Row), (36, 3, Scope::Tensor), (40, 9, Scope::Group(12))];
+
+    #[test]
+    fn numbers_that_are_the_same_everywhere_are_so_with_all_instructions() {
+        for (k, n, scope) in SIZES {
+            let product = Product { k, n, scope, numerics: Numerics::Everywhere };
+            let x = numbers(13 * k, 1);
+            let y = product.run(&x, archs()[0], 1);
+            assert_close(&y, &product.expected(&x), "close", |i| 1e-6 * (1.0 + f64::from(y[i]).abs()));
+            for (arch, threads) in archs().into_iter().flat_map(|arch| [(arch, 1), (arch, 3)]) {
+                assert!(same_bits(&y, &product.run(&x, arch, threads)), "{k} x {n} {scope:?} {arch:?} {threads}");
+            }
+        }
+    }
+
     #[test]
     fn constant_matrices_give_exact_sums_and_the_same_bits_in_any_batch() {
         for arch in archs() {
-            for (k, n, scope) in
-                [(7, 5, Scope::Row), (64, 130, Scope::Row), (36, 3, Scope::Tensor), (40, 9, Scope::Group(12))]
-            {
-                let product = Product { k, n, scope };
+            for (k, n, scope) in SIZES {
+                let product = Product { k, n, scope, numerics: Numerics::Run };
                 let x = numbers(13 * k, 1);
                 let y = product.run(&x, arch, 1);
                 let what = format!("{k} x {n} {scope:?} {arch:?}");

@@ -12,10 +12,12 @@ mod linear;
 mod matmul;
 mod norms;
 mod pool;
+mod quantized;
 mod reduce;
 mod softmax;
 
-use super::Memory;
+use self::quantized::Same;
+use super::{Memory, dequantize_rows, integer_linear, quantize_rows, quantized_linear, set_rows};
 use crate::backend::cpu::simd::{Standard, sum_in_chains};
 use crate::backend::cpu::step::Step;
 use crate::ops::Op;
@@ -32,18 +34,23 @@ pub(super) fn run(step: &Step<'_>, op: &Op, memory: Memory<'_, '_>) -> Result<()
         Op::Attention(op) => attention::attention(step, op, memory.into()),
         Op::Binary(op) => elements::binary(step, op, memory.into()),
         Op::Cast(op) => elements::cast(step, op, memory.into()),
+        Op::DequantizeRows(op) => dequantize_rows::with::<Same>(step, op, memory.into()),
         Op::EmbeddingSum(_) => embedding_sum::embedding_sum(step, memory.into()),
         Op::ExpertLinear(op) => experts::expert_linear(step, op, memory.into()),
         Op::Gated(op) => elements::gated(step, op, memory.into()),
+        Op::IntegerLinear(op) => integer_linear::integer_linear(step, op, memory.into()),
         Op::LayerNorm(op) => norms::layer_norm(step, op, memory.into()),
         Op::Linear(op) => linear::linear(step, op, memory.into()),
         Op::Matmul(op) => matmul::matmul(step, op, memory.into()),
         Op::Normalize(op) => norms::normalize(step, op, memory.into()),
         Op::Pool(op) => pool::pool(step, op, memory.into()),
+        Op::QuantizeRows(op) => quantize_rows::quantize_rows(step, op, memory.into()),
+        Op::QuantizedLinear(op) => quantized_linear::with::<Same>(step, op, memory.into()),
         Op::Reduce(op) => reduce::reduce(step, op, memory.into()),
         Op::RmsNorm(op) => norms::rms_norm(step, op, memory.into()),
         Op::Rope(op) => elements::rope(step, op, memory.into()),
         Op::Route(op) => experts::route(step, op, memory),
+        Op::SetRows(op) => set_rows::set_rows(step, op, memory.into()),
         Op::Softmax(op) => softmax::softmax(step, op, memory.into()),
         Op::WeightedSum(op) => experts::weighted_sum(step, op, memory.into()),
         other => Err(refused(other.name())),

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::numerics::Numerics;
 use crate::ops::{
     Activation, ActivationKind, Attention, Binary, BinaryKind, ExpertLinear, LayerNorm, Linear, Matmul, Normalize,
-    Reduce, ReduceKind, RmsNorm, Route, Softmax,
+    QuantizeKind, QuantizeRows, Reduce, ReduceKind, RmsNorm, Route, Softmax,
 };
 
 fn everywhere(op: impl Into<Op>, operands: &[Operand]) -> crate::Result<Vec<Dispatch>> {
@@ -29,6 +29,8 @@ fn every_dispatch_is_of_a_build_for_every_device() {
         (Reduce::along(0, ReduceKind::Deviation).into(), vec![Weight(vec![5, 12])]),
         (Activation::from(ActivationKind::Gcu).into(), vec![Rows(12)]),
         (Route { top_k: 2, normalized: true }.into(), vec![Rows(8)]),
+        (QuantizeRows::default().into(), vec![Rows(12)]),
+        (QuantizeRows { kind: QuantizeKind::Ternary, ..QuantizeRows::default() }.into(), vec![Rows(13)]),
     ];
     for (op, operands) in cases {
         let name = op.name();
