@@ -11,9 +11,11 @@ use super::session::{Session, Work, matrix};
 use super::stages::{Stage, prepare};
 use super::{Encoded, Model};
 use crate::backend::{Executable, ProgramOptions, cpu};
+use crate::graph::shaders::Registry;
 use crate::graph::{Graph, Node, Rounding, Source, TokenProducts, ValueId};
 use crate::model::encoder::{Built, Input};
 use crate::model::weights::Weights;
+use crate::numerics::Numerics;
 use crate::ops::{Op, QuantizeKind, QuantizedLinear, Residual};
 use crate::process::threads;
 use crate::quant::balance::{RoundedRows, balanced, relative_error};
@@ -36,18 +38,24 @@ const MOST_ERROR: f32 = 0.1;
 const ROWS: usize = 16;
 
 /// The graph with its products of tokens and weights in integers, but for those that would lose numbers: of a model with an
-/// [`outlier`] all, since what follows reads little but its product, and what comes before is multiplied by it.
+/// [`outlier`] all, since what follows reads little but its product, and what comes before is multiplied by it. Which and by what
+/// factors follows from numbers of this meaning.
 ///
 /// # Errors
 /// Those of tokenizing, of a batch on the CPU, and of weights that cannot be read.
-pub(super) fn in_integers(built: Built, weights: &Arc<Weights>, tokenizer: &Tokenizer, most: usize) -> Result<Built> {
+pub(super) fn in_integers(
+    built: Built,
+    weights: &Arc<Weights>,
+    (tokenizer, most): (&Tokenizer, usize),
+    numerics: Numerics,
+) -> Result<Built> {
     if let Some(found) = outlier_of(&built.graph, &**weights)? {
         log::warn!(target: "grilly", "{found}: no product is of integers");
         return Ok(built);
     }
     let texts: Vec<String> = TEXTS.lines().map(str::to_owned).collect();
     let tokens = tokenizer.encode(&texts, most.min(MOST_TOKENS))?;
-    let rounding = rounding(&built, weights, tokens)?;
+    let rounding = rounding(&built, weights, tokens, numerics)?;
     Ok(Built { graph: built.graph.with_integer_products(&rounding)?, ..built })
 }
 
@@ -83,12 +91,12 @@ fn outlier_of(graph: &Graph, weights: &dyn WeightSource) -> Result<Option<String
     read.into_iter().map(of_value).find(|found| !matches!(found, Ok(None))).unwrap_or(Ok(None))
 }
 
-fn rounding(built: &Built, weights: &Arc<Weights>, tokens: Vec<Tokens>) -> Result<Rounding> {
+fn rounding(built: &Built, weights: &Arc<Weights>, tokens: Vec<Tokens>, numerics: Numerics) -> Result<Rounding> {
     let graph = &built.graph;
     let products = graph.token_products();
     let read: Vec<ValueId> = products.iter().map(|product| product.x).collect();
     let on_cpu = |stage: &Stage| prepare(&*cpu::backend(), stage, weights, ProgramOptions::default());
-    let found = values(graph.clone(), &built.inputs, &read, tokens, on_cpu)?;
+    let found = values((graph.clone(), numerics), &built.inputs, &read, tokens, on_cpu)?;
     let round = |(product, numbers): (&TokenProducts, &Vec<f32>)| {
         let columns = graph.value(product.x).shape.columns();
         let mut rows = Vec::new();
@@ -97,7 +105,7 @@ fn rounding(built: &Built, weights: &Arc<Weights>, tokens: Vec<Tokens>) -> Resul
         }
         let x = RoundedRows { numbers, affine: product.kind == QuantizeKind::Affine };
         let weight = RoundedRows { numbers: &rows, affine: false };
-        let factors = balanced(x, weight, columns);
+        let factors = balanced(x, weight, columns, numerics);
         let ones = || vec![1.0; columns];
         let lost = relative_error(x, weight, factors.as_ref().unwrap_or(&ones())) > MOST_ERROR;
         Ok((product.x, factors, lost))
@@ -129,9 +137,9 @@ fn some_rows(graph: &Graph, id: ValueId, weights: &dyn WeightSource, columns: us
     Ok(rows)
 }
 
-/// Values of a graph, a row per token each, for texts in one batch.
+/// Values of a graph with numbers of a meaning, a row per token each, for texts in one batch.
 fn values(
-    mut graph: Graph,
+    (mut graph, numerics): (Graph, Numerics),
     inputs: &[Input],
     wanted: &[ValueId],
     tokens: Vec<Tokens>,
@@ -141,7 +149,9 @@ fn values(
         return Ok(Vec::new());
     }
     graph.outputs = wanted.to_vec();
-    let stage = Stage::new(0, Built { graph, inputs: inputs.to_vec(), states: Vec::new() }, "", &Arc::default())?;
+    let mut shaders = Registry::generic().clone();
+    Arc::make_mut(&mut shaders).numerics = numerics;
+    let stage = Stage::new(0, Built { graph, inputs: inputs.to_vec(), states: Vec::new() }, "", &shaders)?;
     let batch = Batch { texts: (0..tokens.len()).collect(), tokens: tokens.iter().map(|text| text.ids.len()).sum() };
     let wanted = (0..wanted.len()).collect();
     let work = Work { tokens, wanted, ..Work::new(&stage, batch.texts.len(), Encoded::default()) };
@@ -197,7 +207,8 @@ impl Model {
             .flat_map(|product| [rounding(product.0).0, product.0.results[0]].into_iter().chain(residual(product)))
             .collect();
         let session = Session::new(self, route)?;
-        let found = values(graph.clone(), &stage.inputs, &wanted, tokens, |stage| session.prepare(stage))?;
+        let of = (graph.clone(), stage.plan.numerics);
+        let found = values(of, &stage.inputs, &wanted, tokens, |stage| session.prepare(stage))?;
         let mut found = wanted.iter().zip(&found).map(|(id, values)| {
             let columns = graph.value(*id).shape.columns();
             Ok(matrix(values, rows, columns)?.to_owned())

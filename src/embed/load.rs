@@ -99,7 +99,8 @@ impl Stages {
         let Files { folder, options, rows, modules, transformer, config, sentence, .. } = files;
         let Described { model_type, spec, head, tokenizer, weights, max_seq_length } = described;
         let weights: Arc<Weights> = Arc::new(weights);
-        let built = graph::in_integers(built, choice, &spec, &tokenizer, &weights)?;
+        let chosen = (choice == DTypeChoice::Integers).then(|| options.numerics.unwrap_or_default());
+        let built = graph::in_integers(built, chosen, &spec, &tokenizer, &weights)?;
         let mut shaders = shaders::read();
         if let Some(products) = options.float32_products {
             Arc::make_mut(&mut shaders).float32_products = products;

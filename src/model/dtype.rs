@@ -33,7 +33,7 @@ pub enum DTypeChoice {
     /// The type in the Transformer module's settings, or else as `Auto`.
     Model,
     /// 8-bit integers in products of tokens and weights, `"int8"`; the rest in bfloat16 for a checkpoint of that type, else in
-    /// float16.
+    /// float16; where numbers are the same everywhere, in float32.
     Integers,
 }
 

@@ -1,5 +1,7 @@
 //! Factors that divide the error of rounding between the two sides of a product.
 
+use crate::numerics::Numerics;
+
 /// Exponents that are tried, of either side.
 const EXPONENTS: [f32; 5] = [0.0, 0.2, 0.4, 0.6, 0.8];
 /// Columns that are looked at together.
@@ -60,31 +62,38 @@ impl RoundedRows<'_> {
 /// between integers adds errors of variance `s^2 / 12` to the numbers of its row, each of which meets all numbers of its column
 /// on the other side, `sum_m s_x[m]^2 sum w^2 + sum_n s_w[n]^2 sum x^2` in all.
 ///
+/// Of [`Numerics::Run`] logarithms and powers are the platform's, of [`Numerics::Everywhere`] they have the same bits on each.
+///
 /// ```
+/// use grilly::numerics::Numerics;
 /// use grilly::quant::balance::{RoundedRows, balanced};
 /// let rows = |numbers| RoundedRows { numbers, affine: false };
 /// // The second column of x is large in both rows.
-/// let factors = balanced(rows(&[1.0, 64.0, -1.0, 60.0]), rows(&[1.0, 1.0, 1.0, -1.0]), 2).unwrap();
+/// let factors = balanced(rows(&[1.0, 64.0, -1.0, 60.0]), rows(&[1.0, 1.0, 1.0, -1.0]), 2, Numerics::Run).unwrap();
 /// assert!(factors[0] > 2.0 * factors[1]);
-/// assert_eq!(balanced(rows(&[1.0, 1.0]), rows(&[1.0, 1.0]), 2), None);
+/// assert_eq!(balanced(rows(&[1.0, 1.0]), rows(&[1.0, 1.0]), 2, Numerics::Run), None);
 /// ```
 #[expect(clippy::disallowed_methods, reason = "of products that have the numbers of their device")]
-pub fn balanced(x: RoundedRows<'_>, weight: RoundedRows<'_>, columns: usize) -> Option<Vec<f32>> {
+pub fn balanced(x: RoundedRows<'_>, weight: RoundedRows<'_>, columns: usize, numerics: Numerics) -> Option<Vec<f32>> {
     if columns == 0 {
         return None;
     }
+    let [log2, exp2]: [fn(f32) -> f32; 2] = match numerics {
+        Numerics::Run => [f32::log2, f32::exp2],
+        Numerics::Everywhere => [libm::log2f, libm::exp2f],
+    };
     let error = |factors: &[f32]| {
         let inverse: Vec<f32> = factors.iter().map(|factor| 1.0 / factor).collect();
         let ((x_steps, x_squares), (steps, squares)) = (x.squares(factors), weight.squares(&inverse));
         x_steps * squares + steps * x_squares
     };
-    let logs = |rows: RoundedRows<'_>| rows.largest(columns).into_iter().map(f32::log2);
+    let logs = |rows: RoundedRows<'_>| rows.largest(columns).into_iter().map(log2);
     let logs: Vec<(f32, f32)> = logs(x).zip(logs(weight)).collect();
     let (mut found, mut least) = (None, error(&vec![1.0; columns]));
     for (a, b) in EXPONENTS.into_iter().flat_map(|a| EXPONENTS.map(|b| (a, b))).skip(1) {
         let own: Vec<f32> = logs.iter().map(|(x, weight)| b * weight - a * x).collect();
         let mean = own.iter().sum::<f32>() / columns.max(1) as f32;
-        let factors: Vec<f32> = own.iter().map(|log| (log - mean).exp2()).collect();
+        let factors: Vec<f32> = own.iter().map(|log| exp2(log - mean)).collect();
         let error = error(&factors);
         // Not with numbers that are not finite.
         if error < least {
@@ -172,7 +181,9 @@ mod tests {
             let x = numbers(64, 1, |column| if column == 5 { 60.0 } else { 1.0 });
             let weight = numbers(48, 2, |column| if column == 9 { 4.0 } else { 1.0 });
             let (x, weight) = (RoundedRows { numbers: &x, affine }, RoundedRows { numbers: &weight, affine: false });
-            let factors = balanced(x, weight, COLUMNS).unwrap();
+            let factors = balanced(x, weight, COLUMNS, Numerics::Run).unwrap();
+            let same = balanced(x, weight, COLUMNS, Numerics::Everywhere).unwrap();
+            assert!(factors.iter().zip(same).all(|(own, same)| (own - same).abs() <= 1e-6 * own));
             let [plain, found] = [&[1.0; COLUMNS][..], &factors].map(|factors| error(x, weight, factors));
             assert!(found < 0.2 * plain, "affine {affine}: {found} of {plain}");
         }
@@ -182,11 +193,11 @@ mod tests {
     fn columns_alike_and_numbers_that_are_not_finite_get_no_factors() {
         let weight = numbers(48, 2, |_| 1.0);
         let rows = |numbers| RoundedRows { numbers, affine: false };
-        assert_eq!(balanced(rows(&[]), rows(&[]), 0), None);
+        assert_eq!(balanced(rows(&[]), rows(&[]), 0, Numerics::Run), None);
         let mut x = vec![1.0; COLUMNS];
         x[7] = f32::INFINITY;
-        assert_eq!(balanced(rows(&x), rows(&weight), COLUMNS), None);
+        assert_eq!(balanced(rows(&x), rows(&weight), COLUMNS, Numerics::Run), None);
         let x = [f32::NAN; COLUMNS];
-        assert_eq!(balanced(rows(&x), rows(&weight), COLUMNS), None);
+        assert_eq!(balanced(rows(&x), rows(&weight), COLUMNS, Numerics::Run), None);
     }
 }

@@ -63,8 +63,8 @@ class SentenceTransformer(Model):
             `"plain"`, a chain of float32 operations; default: the choice of `grilly.configure`, which is `"split"`.
             Both are the same on the CPU and without matrix cores for float16.
         numerics: `"run"`, the numbers of the device that runs, or `"everywhere"`, the same bits on every device, in
-            float32 (`"everywhere-1"`: this version of them); default: the choice of `grilly.configure`, which is
-            `"run"`. The guide "The same bits everywhere" tells what it costs.
+            float32 or int8 (`"everywhere-1"`: this version of them); default: the choice of `grilly.configure`, which
+            is `"run"`. The guide "The same bits everywhere" tells what it costs.
 
     Attributes:
         model_name: The name as it was given.

@@ -35,8 +35,8 @@ class VulkanSentenceTransformer(Model):
             narrow types round all weights, and on a GPU store weights and activations in half the memory, with
             sums, norms, softmax and pooling in float32; the CPU computes in float32 with the rounded weights.
             `"int8"` multiplies tokens and weights as 8-bit integers, the rest as float16, or as bfloat16 for a
-            checkpoint of that type. As in sentence-transformers, embeddings of float16 are float16 and those of the
-            others float32.
+            checkpoint of that type, or as float32 where numbers are the same everywhere. As in sentence-transformers,
+            embeddings of float16 are float16 and those of the others float32.
         devices: A list in place of `device`; one entry.
         prompts: Texts by name, prepended to inputs; override the model's own.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
@@ -58,8 +58,8 @@ class VulkanSentenceTransformer(Model):
             `"plain"`, a chain of float32 operations; default: the choice of `grilly.configure`, which is `"split"`.
             Both are the same on the CPU and without matrix cores for float16.
         numerics: `"run"`, the numbers of the device that runs, or `"everywhere"`, the same bits on every device, in
-            float32 (`"everywhere-1"`: this version of them); default: the choice of `grilly.configure`, which is
-            `"run"`. The guide "The same bits everywhere" tells what it costs.
+            float32 or int8 (`"everywhere-1"`: this version of them); default: the choice of `grilly.configure`, which
+            is `"run"`. The guide "The same bits everywhere" tells what it costs.
 
     Attributes:
         model_name: The name as it was given.

@@ -27,7 +27,11 @@ pub(super) fn choose_type(files: &Files<'_>, described: &mut Described) -> Resul
     let Files { folder, options, config, config_path, sentence, .. } = files;
     let settings = files.modules.listed.then_some(files.transformer.as_path());
     let choice = options.dtype_choice().of_model(described.spec.integers);
-    let dtype = Sources { settings, config, path: config_path, weights: &described.weights }.dtype(choice)?;
+    let everywhere = options.numerics == Some(Numerics::Everywhere);
+    let dtype = match choice {
+        DTypeChoice::Integers if everywhere => DType::F32,
+        choice => Sources { settings, config, path: config_path, weights: &described.weights }.dtype(choice)?,
+    };
     if let Some(key) = options.class.in_float32
         && sentence.settings.get(key).and_then(Value::as_array).is_some_and(|names| !names.is_empty())
         && dtype != DType::F32
@@ -35,8 +39,7 @@ pub(super) fn choose_type(files: &Files<'_>, described: &mut Described) -> Resul
         let what = format!("{key} of {} in {}", folder.display(), dtype.name());
         return Err(Error::unsupported(what, "a model has one type here: load it with dtype=\"float32\""));
     }
-    if options.numerics == Some(Numerics::Everywhere) && (dtype.is_narrow() || choice == DTypeChoice::Integers) {
-        let dtype = if choice == DTypeChoice::Integers { DType::I8 } else { dtype };
+    if everywhere && dtype.is_narrow() {
         let reason = format!("{} must compute in float32: load it with dtype=\"float32\"", folder.display());
         return Err(Numerics::refused(&format!("dtype=\"{}\"", dtype.name()), &reason));
     }
@@ -88,22 +91,20 @@ fn graph(files: &Files<'_>, described: &Described, spec: &EncoderSpec) -> Result
     })
 }
 
-/// The graphs with their products of tokens and weights in integers, if that was chosen.
+/// The graphs with their products of tokens and weights in integers, if that was chosen, by numbers of this meaning.
 ///
 /// # Errors
 /// As [`integers::in_integers`].
 pub(super) fn in_integers(
     built: Vec<Built>,
-    choice: DTypeChoice,
+    chosen: Option<Numerics>,
     spec: &EncoderSpec,
     tokenizer: &Tokenizer,
     weights: &Arc<Weights>,
 ) -> Result<Vec<Built>> {
-    if choice != DTypeChoice::Integers {
-        return Ok(built);
-    }
-    let most = spec.positions.longest_text();
-    built.into_iter().map(|built| integers::in_integers(built, weights, tokenizer, most)).collect()
+    let Some(numerics) = chosen else { return Ok(built) };
+    let of = (tokenizer, spec.positions.longest_text());
+    built.into_iter().map(|built| integers::in_integers(built, weights, of, numerics)).collect()
 }
 
 /// An error of the tensors, with the remedy.
