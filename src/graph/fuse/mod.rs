@@ -69,7 +69,7 @@ impl Default for Fusion<'_> {
 }
 
 /// The passes whose fused ops have the bits of their steps on every device.
-const EVERYWHERE: &[&str] = &[];
+const EVERYWHERE: &[&str] = &["linear_epilogue"];
 
 /// Seeks all patterns by their priorities; returns the records.
 pub(super) fn all(graph: &mut Graph, fusion: &Fusion<'_>) -> Vec<Outcome> {
