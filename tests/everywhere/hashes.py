@@ -21,7 +21,7 @@ CHECKPOINTS = ("base", "odd_sizes", "head_64", "hidden_gelu_new", "dense_two", "
 #: Of integers: variants in int8, with ternary matrices and with signs, and a checkpoint of packed ternary ones. Which
 #: columns of the first are balanced follows from texts, so that these hashes are the CPU's.
 INTEGERS = ("base-int8", "head_64-int8", "base-w1.58a8", "base-1bit", "bitnet-matrix-float32")
-FEW_INTEGERS = ("base-int8", "base-1bit", "bitnet-matrix-float32")
+FEW_INTEGERS = ("base-int8", "base-1bit")
 #: all-MiniLM-L6-v2, with the texts of fixtures/texts.json: all, and the first few.
 REAL, FEW = "all-MiniLM-L6-v2", 5
 

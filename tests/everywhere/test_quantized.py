@@ -34,7 +34,7 @@ def rows_of_sizes(columns: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("columns", [1, 7, 64, 260, 1100])
 def test_rows_of_every_size(same, device, kind, columns):
-    skip_most(device, KINDS.index(kind) + columns, 3)
+    skip_most(device, KINDS.index(kind) + columns, 5)
     x = rows_of_sizes(columns)
     factors = drawn(f"factors {columns}").choice(SIZES[3:-2], columns)
     for attributes in ({}, {"scope": 5}, {"pairs": True}):
@@ -104,7 +104,7 @@ PRODUCTS = [(1, 1, 1), (3, 7, 5), (5, 64, 36), (2, 1040, 12), (70, 160, 68), (33
 @pytest.mark.parametrize("levels", ["int8", "ternary", "binary"])
 @pytest.mark.parametrize("size", PRODUCTS, ids=str)
 def test_products(same, device, levels, size):
-    skip_most(device, PRODUCTS.index(size) + len(levels), 2)
+    skip_most(device, PRODUCTS.index(size) + len(levels), 6)
     random, (m, k, n) = drawn(f"{levels} {size}"), size
     # lavapipe ends the loops of an invocation after 65,535 iterations.
     for scope, pairs in (("row", False), ("tensor", True), (12 if k < 10_000 else 500, True)):
