@@ -228,8 +228,8 @@ pub(super) fn attention(step: &Step<'_>, op: &Attention, (out, scratch): Scratch
             own.fill(0.0);
             continue;
         }
-        let distances =
-            vectors.map(|vectors| Distances::new(vectors, text.place(0)..text.place(text.queries), text.length, given.widest));
+        let distances = vectors
+            .map(|vectors| Distances::new(vectors, text.place(0)..text.place(text.queries), text.length, given.widest));
         let text = Text { distances: distances.as_ref(), ..text };
         match step.team {
             Team::Alone => alone(step.arch, text, scratch, own)?,
