@@ -123,6 +123,10 @@ fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optim
 	for name in $(FUZZED); do driver $$name; done; \
 	for name in folders interfaces; do driver $$name --device vulkan; done; exit $$status
 
+.PHONY: test-devices
+test-devices: setup-test $(STAMPS)/installed ## The numbers that are the same everywhere on a software device with matrix cores (unpacks Debian's Mesa 26.1 into the cache)
+	@$(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,matrices scripts/matrix-device.sh $(BIN)/python -m pytest tests/everywhere -k vulkan $(ARGS)
+
 .PHONY: test-arm
 test-arm: toolchain ## The unit test of the CPU's byte products on ARM, under qemu (unpacks Debian's compiler into target/arm)
 	@scripts/test-arm.sh

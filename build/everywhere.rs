@@ -15,7 +15,7 @@ const ARITHMETIC: [Op; 4] = [Op::FAdd, Op::FSub, Op::FMul, Op::FNegate];
 /// All else that functions may have: comparisons, selections and conversions, integers, memory and control. `SDot` is the exact sum
 /// of products of integers, modulo 2^32.
 #[rustfmt::skip]
-const EXACT: [Op; 100] = [
+const EXACT: [Op; 101] = [
     Op::FOrdEqual, Op::FOrdNotEqual, Op::FOrdLessThan, Op::FOrdGreaterThan, Op::FOrdLessThanEqual, Op::FOrdGreaterThanEqual,
     Op::FUnordEqual, Op::FUnordNotEqual, Op::FUnordLessThan, Op::FUnordGreaterThan, Op::FUnordLessThanEqual,
     Op::FUnordGreaterThanEqual, Op::Select, Op::ConvertFToU, Op::ConvertFToS, Op::ConvertSToF, Op::ConvertUToF, Op::Bitcast,
@@ -31,11 +31,12 @@ const EXACT: [Op; 100] = [
     Op::CopyLogical, Op::Undef, Op::Phi, Op::FunctionParameter, Op::FunctionCall, Op::Label, Op::Branch,
     Op::BranchConditional, Op::Switch, Op::SelectionMerge, Op::LoopMerge, Op::Return, Op::ReturnValue, Op::Unreachable,
     Op::Nop, Op::SConvert, Op::UConvert, Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixStoreKHR,
-    Op::CooperativeMatrixLengthKHR, Op::CooperativeMatrixMulAddKHR, Op::SDot,
+    Op::CooperativeMatrixLengthKHR, Op::CooperativeMatrixMulAddKHR, Op::SDot, Op::GroupNonUniformShuffleXor,
 ];
 
-/// What modules may ask of a device: integers of other widths and their dot products, and matrices, whose elements are checked.
-const CAPABILITIES: [Capability; 8] = [
+/// What modules may ask of a device: integers of other widths and their dot products, numbers of other lanes, and matrices, whose
+/// elements are checked.
+const CAPABILITIES: [Capability; 9] = [
     Capability::Shader,
     Capability::Int8,
     Capability::Int64,
@@ -44,6 +45,7 @@ const CAPABILITIES: [Capability; 8] = [
     Capability::CooperativeMatrixKHR,
     Capability::VulkanMemoryModel,
     Capability::GroupNonUniform,
+    Capability::GroupNonUniformShuffle,
 ];
 
 /// What may have a matrix of floats as its result: its elements are given, or each is an integer, rounded as alone.

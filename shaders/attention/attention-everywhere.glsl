@@ -37,9 +37,6 @@ const uint LANES = 8u;
 const uint CHUNKS = (HEAD_DIM + 31) / 32;
 const uint STRIDE = 33u;
 const uint WEIGHT_STRIDE = 65u;
-// Below any power of two of a weight.
-const int NONE = -(1 << 30);
-
 shared int query_tile[QUERIES * STRIDE];
 // Of keys, then of values.
 shared int key_tile[KEYS * STRIDE];
@@ -50,6 +47,14 @@ shared uint largest[QUERIES + 2u * KEYS];
 const uint OF_KEYS = QUERIES;
 const uint OF_VALUES = QUERIES + KEYS;
 #include "attention-everywhere.rows.glsl"
+const uint OWN = KEYS / LANES;
+
+uint own_key(uint j) {
+    return gl_LocalInvocationIndex % LANES + LANES * j;
+}
+
+#define UNROLLED
+#include "attention-everywhere.weights.glsl"
 #ifdef DISTANCES
 #include "attention-everywhere.distances.glsl"
 #endif
@@ -78,9 +83,7 @@ void main() {
     [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
         result[chunk] = vec4(0.0);
     }
-    float total = 0.0;
-    int power = NONE;
-    bool spoilt = false;
+    Kept kept = Kept(0.0, NONE, false);
 
     LAST_TEXT(first_text, counts.texts, q_offsets[middle] <= first)
     for (uint text = first_text; text < counts.texts && q_offsets[text] < last; text++) {
@@ -133,7 +136,7 @@ void main() {
                 }
             }
 
-            float scores[8];
+            float scores[OWN];
             [[unroll]] for (uint j = 0u; j < 8u; j++) {
                 scores[j] = product_of(parts[j], query_exponent, exponent_at(OF_KEYS + lane + LANES * j));
             }
@@ -141,61 +144,10 @@ void main() {
             add_distances(scores, int(at) - (place - int(row)), uvec4(first, last - first, block, keys));
 #endif
 
-            // The weights e 2^n of visible keys; n of others is NONE.
-            float e[8];
-            int n[8];
-            int block_power = NONE;
-            int bad = 0;
-            for (uint j = 0u; j < 8u; j++) {
-                uint key = lane + LANES * j;
-                n[j] = NONE;
-                e[j] = 1.0;
-                if (own && key < keys && sees(mine, int(at + key))) {
-                    float score = finished_score(scores[j], table, int(at + key) - place);
-                    // Negative infinity is a masked key.
-                    if (floatBitsToUint(score) != 0xff800000u) {
-                        weight_parts(score, e[j], n[j]);
-                        if (is_nan(score) || exponent_at(OF_VALUES + key) == NOT_FINITE) {
-                            bad = 1;
-                            n[j] = NONE;
-                        }
-                        block_power = max(block_power, n[j]);
-                    }
-                }
-            }
-            block_power = largest_of_lanes(block_power);
-            spoilt = largest_of_lanes(bad) > 0 || spoilt;
-
-            // The denominator in fixed point, and the exponent of the numerator's integers.
-            uvec2 sum = uvec2(0u);
-            int exponent = NONE;
-            [[unroll]] for (uint j = 0u; j < 8u; j++) {
-                uint value = OF_VALUES + lane + LANES * j;
-                if (n[j] != NONE) {
-                    add(sum, uvec2(n[j] - block_power < -33 ? 0u : fixed_point(e[j], n[j] - block_power), 0u));
-                    if (most[value] != NOTHING) {
-                        exponent = max(exponent, n[j] + exponent_at(value) + (int(floatBitsToUint(e[j]) + 65793u) >> 23) - 127);
-                    }
-                }
-            }
-            sum = sum_of_lanes(sum);
-            exponent = largest_of_lanes(exponent);
-            [[unroll]] for (uint j = 0u; j < 8u; j++) {
-                uint key = lane + LANES * j;
-                int weight = 0;
-                if (n[j] != NONE && most[OF_VALUES + key] != NOTHING) {
-                    weight = scaled_integer(e[j], n[j] + exponent_at(OF_VALUES + key) + 22 - exponent);
-                }
-                weights[row * WEIGHT_STRIDE + key] = halves(weight);
-            }
-
-            // A block without visible keys changes nothing.
-            bool seen = block_power != NONE;
-            int next = max(power, block_power);
-            int shrink = power - next;
-            if (seen) {
-                total = shifted(total, shrink) + shifted(assembled(sum, -30), block_power - next);
-                power = next;
+            int own_weights[OWN];
+            Added added = weigh(scores, own, mine, at, keys, place, table, kept, own_weights);
+            [[unroll]] for (uint j = 0u; j < OWN; j++) {
+                weights[row * WEIGHT_STRIDE + own_key(j)] = halves(own_weights[j]);
             }
             for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
                 barrier();
@@ -214,27 +166,22 @@ void main() {
                         }
                     }
                 }
-                if (seen) {
-                    [[unroll]] for (uint c = 0u; c < 4u; c++) {
-                        uvec2 product = uvec2(0u);
-                        add_sums(product, products[c]);
-                        float added = settled(assembled(product, exponent - 44 - next));
-                        result[chunk][c] = shifted(result[chunk][c], shrink) + added;
-                    }
+                [[unroll]] for (uint c = 0u; c < 4u; c++) {
+                    uvec2 product = uvec2(0u);
+                    add_sums(product, products[c]);
+                    result[chunk][c] = weighed(result[chunk][c], assembled(product, added.exponent), added.shrink);
                 }
             }
         }
     }
 
-    float inverse = divided(1.0, total);
+    float inverse = divided(1.0, kept.total);
     if (first + row < last) {
         for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
             for (uint c = 0u; c < 4u; c++) {
                 uint column = 32u * chunk + lane + LANES * c;
                 if (column < HEAD_DIM) {
-                    float quotient = power == NONE ? 0.0 : PRODUCT(result[chunk][c], inverse);
-                    y[(first + row) * push.y_stride + head * HEAD_DIM + column] =
-                        spoilt ? uintBitsToFloat(0x7fc00000u) : canonical(quotient);
+                    y[(first + row) * push.y_stride + head * HEAD_DIM + column] = quotient(result[chunk][c], inverse, kept);
                 }
             }
         }

@@ -14,11 +14,6 @@ int largest_of_lanes(int value) {
     return value;
 }
 
-void add(inout uvec2 sum, uvec2 more) {
-    sum.x += more.x;
-    sum.y += more.y + (sum.x < more.x ? 1u : 0u);
-}
-
 uvec2 sum_of_lanes(uvec2 value) {
     barrier();
     lane_sums[gl_LocalInvocationIndex] = value;
@@ -89,31 +84,6 @@ STAGE(stage_q, q, query_tile, QUERIES)
 STAGE(stage_k, k, key_tile, KEYS)
 STAGE(stage_v, v, key_tile, KEYS)
 
-// x 2^d, d <= 0; NaN and infinity stay.
-float shifted(float x, int d) {
-    float found = d < -126 ? 0.0 : settled(x * power_of_two(d));
-    return is_finite(x) ? found : x;
-}
-
-// e^x = e 2^n, as x within 2^20 of 0.
-void weight_parts(float x, out float e, out int power) {
-    float within = clamp(x, -1048576.0, 1048576.0);
-    EXPONENTIAL_PARTS(within)
-    e = y;
-    power = integer(n);
-}
-
-// round(e 2^(d + 30)), d <= 0.
-uint fixed_point(float e, int d) {
-    uint bits = floatBitsToUint(e);
-    uint mantissa = (bits & 0x007fffffu) | 0x00800000u;
-    int places = clamp(120 - int(bits >> 23) - d, -7, 25);
-    if (places <= 0) {
-        return mantissa << uint(-places);
-    }
-    return (mantissa + ((1u << uint(places)) >> 1) - 1u + ((mantissa >> uint(places)) & 1u)) >> uint(places);
-}
-
 // The product of rows with these exponents, from its parts.
 float product_of(ivec3 parts, int a, int b) {
     uvec2 sum = uvec2(0u);
@@ -122,17 +92,8 @@ float product_of(ivec3 parts, int a, int b) {
     return a == NOT_FINITE || b == NOT_FINITE ? uintBitsToFloat(0x7fc00000u) : found;
 }
 
-// A score from its products: scaled, capped, and with the bias of a key's distance, in a row of the table from `table` on.
-float finished_score(float score, uint table, int distance) {
-    score = PRODUCT(settled(score), settled(push.scale));
-    if (SOFT_CAP > 0.0) {
-        score = PRODUCT(SOFT_CAP, hyperbolic_tangent(divided(score, SOFT_CAP)));
-    }
-#ifndef DISTANCES
-    if (BIAS) {
-        int reach = int(push.reach);
-        score += settled(bias[table + uint(clamp(distance, -reach, reach) + reach)]);
-    }
-#endif
-    return score;
+// Of the row of values of a block's key.
+int value_exponent(uint key) {
+    int exponent = exponent_at(OF_VALUES + key);
+    return most[OF_VALUES + key] == NOTHING && exponent != NOT_FINITE ? NOTHING : exponent;
 }

@@ -27,14 +27,6 @@ layout(push_constant) uniform Push {
     uint balance_at;
 } push;
 
-// Three signed digits to the base 256, the lowest first, each in a byte.
-uvec3 digits_of(int q) {
-    int low = bitfieldExtract(q, 0, 8);
-    q = (q - low) >> 8;
-    int middle = bitfieldExtract(q, 0, 8);
-    return uvec3(low, middle, (q - middle) >> 8) & 0xffu;
-}
-
 shared int most[4];
 shared uint largest[4];
 

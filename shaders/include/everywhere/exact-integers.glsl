@@ -31,6 +31,14 @@ int scaled_integer(float x, int shift) {
     return (bits >> 31) != 0u ? -q : q;
 }
 
+// Three signed digits to the base 256, the lowest first, each in a byte.
+uvec3 digits_of(int q) {
+    int low = bitfieldExtract(q, 0, 8);
+    q = (q - low) >> 8;
+    int middle = bitfieldExtract(q, 0, 8);
+    return uvec3(low, middle, (q - middle) >> 8) & 0xffu;
+}
+
 // Two halves of an integer of 24 bits, q = 4096 high + low, low in -2048 .. 2047, in a word.
 int halves(int q) {
     int high = (q + 2048) >> 12;
@@ -45,6 +53,12 @@ void add_product(int a, int b, inout ivec3 sums) {
     sums.x += a_high * b_high;
     sums.y += a_high * b_low + a_low * b_high;
     sums.z += a_low * b_low;
+}
+
+// Adds two sums of 64 bits, the lower word first.
+void add(inout uvec2 sum, uvec2 more) {
+    sum.x += more.x;
+    sum.y += more.y + (sum.x < more.x ? 1u : 0u);
 }
 
 // Adds x 2^places, 0 < places < 32, or x, to a sum of 64 bits, the lower word first.

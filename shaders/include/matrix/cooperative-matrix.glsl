@@ -1,4 +1,4 @@
-// What the shaders on matrix cores have in common: extensions, and matrices of 16 x 16 elements.
+// What the shaders on matrix cores have in common: extensions, and matrices of SIDE x SIDE elements.
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_cooperative_matrix : require
@@ -8,8 +8,8 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
 
-// The elements of operands, after stored.glsl those that are stored, those of sums, and the terms that two matrices multiply; a
-// shader may define others before.
+// The elements of operands, after stored.glsl those that are stored, those of sums, the terms that two matrices multiply, and
+// the rows and columns of a product; a shader may define others before.
 #ifndef ELEMENT
 #if defined(BFLOAT16) && STORED == BFLOAT16
 #extension GL_EXT_bfloat16 : require
@@ -24,9 +24,12 @@
 #ifndef TERMS
 #define TERMS 16
 #endif
+#ifndef SIDE
+#define SIDE 16
+#endif
 // Sums, sums in float32 and rounded to float16, and the two operands of a product.
-#define SUM coopmat<SUM_ELEMENT, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-#define FLOATS coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-#define HALF coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
-#define LEFT coopmat<ELEMENT, gl_ScopeSubgroup, 16, TERMS, gl_MatrixUseA>
-#define RIGHT coopmat<ELEMENT, gl_ScopeSubgroup, TERMS, 16, gl_MatrixUseB>
+#define SUM coopmat<SUM_ELEMENT, gl_ScopeSubgroup, SIDE, SIDE, gl_MatrixUseAccumulator>
+#define FLOATS coopmat<float, gl_ScopeSubgroup, SIDE, SIDE, gl_MatrixUseAccumulator>
+#define HALF coopmat<float16_t, gl_ScopeSubgroup, SIDE, SIDE, gl_MatrixUseAccumulator>
+#define LEFT coopmat<ELEMENT, gl_ScopeSubgroup, SIDE, TERMS, gl_MatrixUseA>
+#define RIGHT coopmat<ELEMENT, gl_ScopeSubgroup, TERMS, SIDE, gl_MatrixUseB>

@@ -58,6 +58,8 @@ features! {
     CooperativeMatrixBf16 = "coopmat_bf16_f32_16x16x16",
     /// `VK_KHR_cooperative_matrix`: s8 x s8 -> s32 at 16x16x32, subgroup scope.
     CooperativeMatrixS8 = "coopmat_s8_s32_16x16x32",
+    /// The same at 8x8x8.
+    CooperativeMatrixS8Eights = "coopmat_s8_s32_8x8x8",
     /// Matrices of this feature are laid out in a subgroup as in `matrix-layout.glsl`: probed on the open device.
     MatrixRowsInQuads = "matrix_rows_in_quads",
     /// `packHalf2x16` rounds to the nearest float16, ties to even: probed on the open device.

@@ -25,12 +25,14 @@ pub enum Form {
 impl Form {
     /// Terms of which a row of digits has a multiple.
     const STEP: usize = 64;
+    /// Digits of an integer.
+    pub const DIGITS: usize = 3;
 
     /// Words of a row of `k` integers.
     pub fn words(self, k: usize) -> usize {
         match self {
             Form::Words => k,
-            Form::Digits => 3 * k.next_multiple_of(Form::STEP) / 4,
+            Form::Digits => Form::DIGITS * k.next_multiple_of(Form::STEP) / 4,
         }
     }
 

@@ -2,31 +2,36 @@
 
 use std::sync::Arc;
 
-use super::attention::{MOST_HEAD_DIM, NONE, push};
+use super::attention::{MOST_HEAD_DIM, NONE, push, starts_at};
 use super::linear::{GROUP, binds, number};
 use super::rows::{Rows, continued, slices};
 use crate::Result;
+use crate::backend::Narrow;
 use crate::backend::vulkan::generated::{
-    Blocks, Product, attention_everywhere as attending, attention_everywhere_distances as by_distance, column_balance,
-    linear_everywhere as linear, linear_everywhere_matrix as matrix, row_integers,
+    Blocks, Product, attention_everywhere as attending, attention_everywhere_distances as by_distance,
+    attention_everywhere_matrix as attending_matrix, column_balance, head_integers, linear_everywhere as linear,
+    linear_everywhere_matrix as matrix, row_integers,
 };
 use crate::backend::vulkan::integers::{Form, sizes};
-use crate::backend::vulkan::kernel::{Extent, Range};
+use crate::backend::vulkan::kernel::{Extent, Range, Specialization, Variant};
 use crate::backend::vulkan::lowering::Lowering;
-use crate::backend::{Narrow, vulkan::Capabilities};
+use crate::backend::vulkan::{Capabilities, shared_bytes};
 use crate::dtype::DType;
 use crate::graph::{Node, Plan};
 use crate::numerics::Numerics;
 use crate::ops::{Attention, Dim, Linear, Op, Residual, Shape};
 
-/// Rows and columns of a workgroup's tile; columns on matrix cores.
+/// Rows and columns of a workgroup's tile; columns of one on matrix cores of 16 x 16, smaller ones have as many as rows.
 pub const TILE: u32 = 64;
 const MATRIX_COLUMNS: u32 = 128;
 /// Rows, and columns, of a workgroup that makes integers of rows, and that measures columns.
 const ROWS: u32 = 4;
 const COLUMNS: u32 = 64;
-/// Queries of a workgroup.
+/// Queries of a workgroup; on matrix cores.
 const QUERIES: u32 = 32;
+const MATRIX_QUERIES: u32 = 64;
+/// Columns of a head that a workgroup makes integers of.
+const HEAD_COLUMNS: u32 = 1024;
 /// Terms of 46 bits that 64 bits hold.
 const MOST_TERMS: usize = 131_072;
 
@@ -36,6 +41,8 @@ pub(super) struct Needs {
     pub(super) sizes: [usize; 3],
     /// How the integers of both operands are stored.
     form: Form,
+    /// Columns of a tile.
+    width: u32,
     /// Those of the weight, and its exponents with the balance; `None` of a weight that is given at run time.
     weight: Option<[Range; 2]>,
 }
@@ -46,9 +53,11 @@ impl Needs {
         let sizes = sizes(to.shape(1));
         let [_, n, k] = sizes;
         let found = matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), to.capabilities, Some([n, k]));
-        let fits = found.is_ok_and(|variant| variant.shared_bytes <= to.capabilities.shared_memory);
-        let form = if fits && Linear::of(to.op()).is_some() { Form::Digits } else { Form::Words };
-        Needs { sizes, form, weight: to.integers(1, form) }
+        let fitting = found.ok().filter(|variant| variant.shared_bytes <= to.capabilities.shared_memory);
+        let fitting = fitting.filter(|_| Linear::of(to.op()).is_some());
+        let form = if fitting.is_some() { Form::Digits } else { Form::Words };
+        let wide = fitting.and_then(Variant::matrix).is_some_and(|[rows, ..]| rows == 16);
+        Needs { sizes, form, width: if wide { MATRIX_COLUMNS } else { TILE }, weight: to.integers(1, form) }
     }
 
     /// Axes of its scratch memory: the integers of a weight that is given, its exponents with the balance; digits of the rows
@@ -93,11 +102,12 @@ impl Needs {
 pub fn with_integers(mut plan: Arc<Plan>, capabilities: &Capabilities) -> Arc<Plan> {
     if plan.numerics == Numerics::Everywhere {
         let needed = |(place, node): (usize, &Node)| {
-            if !matches!(node.op, Op::Linear(_) | Op::ExpertLinear(_)) {
-                return None;
-            }
             let to = Lowering::new(&plan, node, capabilities, Narrow::Every);
-            let shapes = Needs::of(&to).scratch(to.shape(0));
+            let shapes = match &node.op {
+                Op::Linear(_) | Op::ExpertLinear(_) => Needs::of(&to).scratch(to.shape(0)),
+                Op::Attention(op) if on_matrix_cores(&to, op) => head_scratch(&to, op).into(),
+                _ => return None,
+            };
             (!shapes.is_empty()).then_some((place, shapes))
         };
         let needed: Vec<_> = plan.graph.nodes.iter().enumerate().filter_map(needed).collect();
@@ -135,7 +145,7 @@ pub fn check_terms(to: &Lowering<'_>, terms: usize) -> Result<()> {
 pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
     let needs = Needs::of(to);
-    let Needs { sizes: [_, n, k], form, .. } = needs;
+    let Needs { sizes: [_, n, k], form, width, .. } = needs;
     check_terms(to, k)?;
     let matrix = form == Form::Digits;
     let [integers, exponents] = needs.weight(to)?;
@@ -148,7 +158,7 @@ pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
         operands.extend([("digits", *digits), ("row_exponents", *row_exponents)]);
     }
     let row_bytes = 4 * form.words(k) as u64;
-    let [height, width, group] = if matrix { [TILE, MATRIX_COLUMNS, GROUP] } else { [TILE, TILE, 1] };
+    let group = if matrix { GROUP } else { 1 };
     // As many as the grid has columns for.
     let range = to.capabilities.storage_buffer_range.min(u64::from(Extent::MOST / group * width) * row_bytes);
     let limited = Capabilities { storage_buffer_range: range, ..to.capabilities.clone() };
@@ -168,14 +178,37 @@ pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
             false => to.own(DType::F32, push.into(), linear::Constants { bias, residual, activation })?,
         };
         let across = Extent::Fixed(group * slice.rows.div_ceil(width));
-        let grid = [across, rows.tiles(group * height), Extent::Continued { axis: 1 }];
+        let grid = [across, rows.tiles(group * TILE), Extent::Continued { axis: 1 }];
         let given: Vec<_> = operands.iter().copied().chain([("weight", slice.range)]).collect();
         to.add(build, "", &given, grid)?;
     }
     Ok(())
 }
 
-/// `attention`: one dispatch.
+/// The operands of attention that products have, with their numbers of heads: queries, keys, values.
+fn of_products(op: &Attention) -> [(usize, usize); 3] {
+    [(0, op.heads), (1, op.kv_heads), (2, op.kv_heads)]
+}
+
+/// Axes of scratch memory for each: words of its heads as integers, an exponent in the first of four, then digits.
+fn head_scratch(to: &Lowering<'_>, op: &Attention) -> [Shape; 3] {
+    let words = 4 + Form::DIGITS * op.head_dim / 4;
+    of_products(op).map(|(place, heads)| to.shape(place).with_heads(heads, words))
+}
+
+/// Whether attention runs on matrix cores.
+fn on_matrix_cores(to: &Lowering<'_>, op: &Attention) -> bool {
+    let constants = attending_matrix::Constants::from(Blocks::of(op));
+    let found = attending_matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), to.capabilities, None);
+    op.distances.is_none()
+        && op.head_dim.is_multiple_of(32)
+        && starts_at(to, op, 0, 4).is_ok()
+        && found.is_ok_and(|own| shared_bytes(own, &constants.values(own)) <= to.capabilities.shared_memory)
+        && binds(to, &head_scratch(to, op).each_ref().map(|integers| (integers, 4))).is_ok()
+}
+
+/// `attention`: one dispatch; on matrix cores before it one each for queries, keys and values, which makes integers of their
+/// heads.
 pub fn attention_everywhere(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
     let reason = match op {
         Attention { dropout, .. } if *dropout > 0.0 => Some("dropout".to_owned()),
@@ -185,6 +218,33 @@ pub fn attention_everywhere(to: &mut Lowering<'_>, op: &Attention) -> Result<()>
     };
     if let Some(reason) = reason {
         return Err(to.unsupported(format!("numerics=\"everywhere\" on Vulkan has no {reason}")));
+    }
+    let grid = |per: u32| {
+        let heads = Extent::Fixed(op.heads as u32);
+        [Extent::Tiles { dim: Dim::Tokens, per }, heads, Extent::Continued { axis: 0 }]
+    };
+    if on_matrix_cores(to, op) {
+        let (scratch, shapes) = (to.all_scratch(), head_scratch(to, op));
+        let [q, k, v] = scratch[..] else {
+            return Err(to.unsupported("it has no scratch memory".into()));
+        };
+        let columns = [op.q_column, op.k_column, op.v_column];
+        for (i, (place, heads)) in of_products(op).into_iter().enumerate() {
+            let rows = Rows::of_each(&shapes[i])?;
+            let push = head_integers::Push {
+                rows_of: rows.rows_of,
+                rows: rows.rows,
+                heads: heads as u32,
+                columns: to.shape(place).columns() as u32,
+                first: columns[i] as u32,
+            };
+            let constants = head_integers::Constants { head_dim: op.head_dim as u32, values: place == 2 };
+            let build = to.own(DType::F32, push, constants)?;
+            let given = [("x", to.operand(place)), ("integers", [q, k, v][i])];
+            to.add(build, "integers", &given, continued(rows.tiles(HEAD_COLUMNS / op.head_dim as u32)))?;
+        }
+        let build = to.own(DType::F32, push(to, op, 1), attending_matrix::Constants::from(Blocks::of(op)))?;
+        return to.add(build, "", &[("q", q), ("k", k), ("v", v)], grid(MATRIX_QUERIES));
     }
     let (push, blocks) = (push(to, op, 1), Blocks::of(op));
     let build = match op.distances {
@@ -196,10 +256,5 @@ pub fn attention_everywhere(to: &mut Lowering<'_>, op: &Attention) -> Result<()>
             to.own(DType::F32, push, by_distance::Constants::from(blocks))?
         }
     };
-    let grid = [
-        Extent::Tiles { dim: Dim::Tokens, per: QUERIES },
-        Extent::Fixed(op.heads as u32),
-        Extent::Continued { axis: 0 },
-    ];
-    to.add(build, "", &[], grid)
+    to.add(build, "", &[], grid(QUERIES))
 }

@@ -136,12 +136,15 @@ fn optional(
         Feature::Int8 => f12.shader_int8 == vk::TRUE,
         Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
         Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
-        Feature::CooperativeMatrixF16 => matrices && multiplies(instance, handle, vk::ComponentTypeKHR::FLOAT16),
-        Feature::CooperativeMatrixBf16 => {
-            matrices && bfloat16.matrices == vk::TRUE && multiplies(instance, handle, BFLOAT16_COMPONENT)
+        Feature::CooperativeMatrixF16 => {
+            matrices && multiplies(instance, handle, *feature, vk::ComponentTypeKHR::FLOAT16)
         }
-        Feature::CooperativeMatrixS8 => {
-            matrices && f12.shader_int8 == vk::TRUE && multiplies(instance, handle, vk::ComponentTypeKHR::SINT8)
+        Feature::CooperativeMatrixBf16 => {
+            matrices && bfloat16.matrices == vk::TRUE && multiplies(instance, handle, *feature, BFLOAT16_COMPONENT)
+        }
+        Feature::CooperativeMatrixS8 | Feature::CooperativeMatrixS8Eights => {
+            let bytes = f12.shader_int8 == vk::TRUE;
+            matrices && bytes && multiplies(instance, handle, *feature, vk::ComponentTypeKHR::SINT8)
         }
         // Probed on the open device.
         Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
@@ -175,14 +178,12 @@ fn optional(
 
 /// Whether products of two matrices of this type with sums in f32, of 8-bit integers with sums of 32 bits, of the shape that the
 /// feature names, are among those of a subgroup.
-fn multiplies(instance: &Instance, handle: vk::PhysicalDevice, of: vk::ComponentTypeKHR) -> bool {
+fn multiplies(instance: &Instance, handle: vk::PhysicalDevice, feature: Feature, of: vk::ComponentTypeKHR) -> bool {
     let matrices = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
     // SAFETY: the device offers the extension, as the caller found.
     let shapes = unsafe { matrices.get_physical_device_cooperative_matrix_properties(handle) }.unwrap_or_default();
-    let (feature, sums) = match of {
-        vk::ComponentTypeKHR::SINT8 => (Feature::CooperativeMatrixS8, vk::ComponentTypeKHR::SINT32),
-        _ => (Feature::CooperativeMatrixF16, vk::ComponentTypeKHR::FLOAT32),
-    };
+    let integers = of == vk::ComponentTypeKHR::SINT8;
+    let sums = if integers { vk::ComponentTypeKHR::SINT32 } else { vk::ComponentTypeKHR::FLOAT32 };
     shapes.iter().any(|s| {
         Some([s.m_size, s.n_size, s.k_size]) == feature.matrix()
             && s.scope == vk::ScopeKHR::SUBGROUP

@@ -101,7 +101,7 @@ fn allowed(kernel: &Kernel, variant: &Variant) -> &'static [u32] {
         [] if kernel.name.ends_with("-shuffle") => &[1, 61, 65],
         [] => &[1],
         [Feature::IntegerDotProduct] => &[1, 6018, 6019],
-        needs if needs.contains(&Feature::Int64) => &[1, 11, 39, 61, 5345, 6022],
+        needs if needs.contains(&Feature::Int64) => &[1, 11, 39, 61, 65, 5345, 6022],
         needs if needs.contains(&Feature::Int8) => &[1, 9, 39, 61, 5345, 6018, 6019, 6022],
         _ => &[1, 9, 61, 62, 63, 65, 5116, 5118, 5345, 6022],
     }
