@@ -166,13 +166,6 @@ impl Shape {
         Shape([leading, &[Dim::Fixed(columns)]].concat())
     }
 
-    /// The same shape with two last axes in place of the last, of heads and of a head's columns.
-    pub(crate) fn with_heads(&self, heads: usize, columns: usize) -> Self {
-        let mut shape = self.with_columns(heads);
-        shape.0.push(Dim::Fixed(columns));
-        shape
-    }
-
     /// A shape of fixed axes.
     pub fn fixed(dims: &[usize]) -> Self {
         Shape(dims.iter().map(|&n| Dim::Fixed(n)).collect())

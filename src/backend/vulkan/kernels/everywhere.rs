@@ -193,7 +193,11 @@ fn of_products(op: &Attention) -> [(usize, usize); 3] {
 /// Axes of scratch memory for each: words of its heads as integers, an exponent in the first of four, then digits.
 fn head_scratch(to: &Lowering<'_>, op: &Attention) -> [Shape; 3] {
     let words = 4 + Form::DIGITS * op.head_dim / 4;
-    of_products(op).map(|(place, heads)| to.shape(place).with_heads(heads, words))
+    of_products(op).map(|(place, heads)| {
+        let mut shape = to.shape(place).with_columns(heads);
+        shape.0.push(Dim::Fixed(words));
+        shape
+    })
 }
 
 /// Whether attention runs on matrix cores.
