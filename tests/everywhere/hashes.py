@@ -3,7 +3,7 @@
 Embeddings are as the checkpoint's modules give them. Lines are the version, the checkpoint, how many of its texts, and
 the hash. A line of a published version never changes.
 `python -m everywhere.hashes`, in tests/ with the real weights installed, prints the lines of the independent model and,
-as the CPU computes them, of integers; `python -m everywhere.classes cpu` those of the families and classes of classes.py.
+as the CPU computes them, of integers; `python -m everywhere.classes cpu` those of classes.py, families and classes.
 """
 
 import hashlib

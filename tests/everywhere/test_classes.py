@@ -13,14 +13,12 @@ from models.golden import FLOAT32, error
 from models.test_devices import LAVAPIPE_WIDTHS, swiftshader_environment
 
 import grilly
-from grilly.errors import UnsupportedError
 
 from . import classes, hashes
 from .comparison import NUMERICS
 
 ROWS = classes.table()
 HASHES = {words[1]: words[3] for words in map(str.split, hashes.lines())}
-PROMISED = [name for name in ROWS if name in HASHES]
 #: On a software driver, unless there is time: without biases by distance and with them.
 FEW = ("family:bert", "family:mpnet")
 TESTS = Path(__file__).parents[1]
@@ -33,7 +31,7 @@ def some(names) -> list[str]:
     return [name for name in names if LONG or not name.startswith(VARIANTS)]
 
 
-@pytest.mark.parametrize("name", some(PROMISED))
+@pytest.mark.parametrize("name", some(ROWS))
 def test_the_cpu_has_the_hash(name, tmp_path):
     """With one thread and with two, in any order, in batches and alone."""
     row = ROWS[name]
@@ -46,7 +44,7 @@ def test_the_cpu_has_the_hash(name, tmp_path):
                 classes.check_ways(row, model, answer, 20 if LONG else 3)
 
 
-@pytest.mark.parametrize("name", some(PROMISED))
+@pytest.mark.parametrize("name", some(ROWS))
 def test_a_gpu_has_the_hash(name, vulkan, tmp_path):
     if is_software(vulkan) and not LONG and name not in FEW:
         pytest.skip("few rows on a software driver")
@@ -57,19 +55,16 @@ def test_a_gpu_has_the_hash(name, vulkan, tmp_path):
         classes.check_ways(row, model, answer)
 
 
-@pytest.mark.parametrize("name", sorted(ROWS.keys() - HASHES.keys()))
-def test_what_has_no_hash_is_refused_by_name(name, tmp_path):
-    row = ROWS[name]
-    with pytest.raises(UnsupportedError, match='numerics="everywhere": .* version 1 does not define their numbers'):
-        classes.opened(row, row.build(tmp_path), "cpu")
+def test_every_row_has_a_hash():
+    assert ROWS.keys() <= HASHES.keys()
 
 
 def test_no_hash_is_of_something_else():
-    known = {hashes.REAL, *hashes.CHECKPOINTS, *ROWS}
+    known = {hashes.REAL, *hashes.CHECKPOINTS, *hashes.INTEGERS, *ROWS}
     assert HASHES.keys() <= known
     assert [words[:1] + words[2:3] for words in map(str.split, hashes.lines()) if words[1] in ROWS] == [
         [NUMERICS, str(len(classes.CHOSEN))]
-    ] * len(PROMISED)
+    ] * len(ROWS)
 
 
 def run(environment: dict[str, str], code: str) -> str:
@@ -94,7 +89,7 @@ def test_other_drivers_have_the_hashes(driver, vulkan):
     environment = swiftshader_environment() if driver == "swiftshader" else LAVAPIPE_WIDTHS[driver]
     if driver == "width 512" and not AVX512:
         return check_refused(environment)
-    names = [name for name in PROMISED if not name.startswith(VARIANTS)]
+    names = [name for name in ROWS if not name.startswith(VARIANTS)]
     code = f"import sys; from everywhere import classes; sys.exit(classes.main('vulkan', *{names!r}))"
     lines = [line for line in run(environment, code).splitlines() if not line.startswith("#")]
     assert lines == [classes.line(name, HASHES[name]) for name in names]
@@ -131,8 +126,6 @@ def test_a_call_that_loses_its_device_has_the_hash(vulkan, tmp_path):
 @pytest.mark.parametrize("name", [name for name in ROWS if name.startswith("fixture:")][:: 1 if LONG else 5])
 def test_fixtures_are_as_near_as_float32(name, tmp_path):
     """Against the reference in float64, in the measure and the bound of the other tests of models."""
-    if name not in HASHES:
-        pytest.skip("refused")
     fixture, row = name.removeprefix("fixture:"), ROWS[name]
     with np.load(classes.FIXTURES / "families.npz") as golden:
         texts, expected = [str(text) for text in golden["texts"]], golden[f"{fixture}/rows"]
