@@ -154,7 +154,7 @@ pub enum Resource {
     State(usize),
     /// A constant.
     Weight(ValueId),
-    /// The weight of a product as integers, in the layout of [`Integers`](super::integers::Integers).
+    /// The weight of a product as integers of this form.
     Integers(ValueId, Form),
     /// A buffer of the plan.
     Buffer(usize),
