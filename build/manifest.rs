@@ -56,7 +56,7 @@ pub struct Variant {
 /// The storage types for which a kernel may be built; `shaders/include/stored.glsl` has them in capitals.
 pub const STORED: [&str; 3] = ["float32", "float16", "bfloat16"];
 
-/// What the numbers of a build may mean; `shaders/include/everywhere/arithmetic.glsl` is built with the macro of the second.
+/// What the numbers of a build may mean; `shaders/include/arithmetic.glsl` is built with the macro of the second.
 pub const NUMERICS: [&str; 2] = ["run", "everywhere"];
 
 /// What a file declares: the kernel of its own name, and other kernels that are builds of the same source.

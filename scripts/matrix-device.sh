@@ -5,7 +5,7 @@
 #
 # usage: scripts/matrix-device.sh COMMAND...
 set -euo pipefail
-folder=${XDG_CACHE_HOME:-$HOME/.cache}/grilly/mesa-26
+folder=${XDG_CACHE_HOME:-$HOME/.cache}/grilly/matrix-device
 release=trixie
 libraries=$folder/root/usr/lib/x86_64-linux-gnu
 
@@ -23,7 +23,7 @@ if [ ! -e "$folder/ready" ]; then
             "$@" >"$folder/apt.log" 2>&1 || { cat "$folder/apt.log" >&2; exit 1; }
     }
     apt update
-    apt install -y --download-only --no-install-recommends -t "$release-backports" mesa-vulkan-drivers libvulkan1
+    apt install -y --download-only --no-install-recommends -t "$release-backports" mesa-vulkan-drivers libvulkan1 vulkan-validationlayers
     for package in "$folder"/cache/archives/*.deb; do
         dpkg -x "$package" "$folder/root"
     done
@@ -34,4 +34,6 @@ if [ ! -e "$folder/ready" ]; then
 fi
 
 export VK_DRIVER_FILES=$folder/icd.json VK_ICD_FILENAMES=$folder/icd.json
+# Debian's stable release has a validation layer that does not know matrices.
+export VK_LAYER_PATH=$folder/root/usr/share/vulkan/explicit_layer.d
 exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$(command -v "$1")" "${@:2}"

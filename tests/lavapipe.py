@@ -12,10 +12,11 @@ CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gri
 CPU = Path("/proc/cpuinfo")
 NATIVE = "native"
 UNOPTIMISED = "nopt"
-#: Bits of lavapipe's vectors, and the subgroup sizes that come of them; natively 256 and 8 on most processors. Without
-#: AVX-512 it splits 512, and rounds halves away from zero there, where Vulkan's RoundEven and the tests expect even
-#: numbers.
-SUBGROUPS = {"128": 4} | ({"512": 16} if CPU.exists() and "avx512f" in CPU.read_text() else {})
+#: Whether the processor has vectors of 512 bits. Without them lavapipe splits such, and rounds halves away from zero
+#: there, where Vulkan's RoundEven and the tests expect even numbers.
+AVX512 = CPU.exists() and "avx512f" in CPU.read_text()
+#: Bits of lavapipe's vectors, and the subgroup sizes that come of them; natively 256 and 8 on most processors.
+SUBGROUPS = {"128": 4} | ({"512": 16} if AVX512 else {})
 
 
 def chosen() -> bool:

@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 
 use crate::error::PyResult;
 use grilly::Error;
+use grilly::backend::cpu::Standard;
 
 /// Time that exit waits for running calls to stop.
 const PATIENCE: Duration = Duration::from_millis(1200);
@@ -131,10 +132,12 @@ impl Drop for Aside {
     }
 }
 
-/// Runs `work` without the lock, as the call that is counted by `inside`.
+/// Runs `work` without the lock, as the call that is counted by `inside`, and rounds as [`Standard`] says.
 fn released<T: Send>(py: Python<'_>, inside: Inside, work: impl FnOnce() -> T + Send) -> T {
     let result = py.detach(|| {
+        let standard = Standard::enter();
         let result = work();
+        drop(standard);
         may_return();
         result
     });

@@ -70,6 +70,7 @@ void main() {
     uint own_column = gl_SubgroupID / ROW_MATRICES * SIDE;
 
     stage_q(first, last - first, heads, head);
+    met_again = 0u;
     int query_exponent = int(q[(min(first + row, last - 1u) * heads + head) * HEAD_PIECES].x);
     barrier();
     LEFT queries[HEAD_DIM / TERMS][3];
@@ -83,33 +84,20 @@ void main() {
     [[unroll]] for (uint i = 0u; i < RESULTS; i++) {
         result[i] = FLOATS(0.0);
     }
-    Kept kept = Kept(0.0, NONE, false);
+    Kept kept = nothing_kept(0.0);
 
     LAST_TEXT(first_text, counts.texts, q_offsets[middle] <= first)
-    for (uint text = first_text; text < counts.texts && q_offsets[text] < last; text++) {
-        uint begin = q_offsets[text];
-        uint end = min(q_offsets[text + 1u], last);
-        uint key_begin = kv_offsets[text / push.shared_by];
-        uint key_count = kv_offsets[text / push.shared_by + 1u] - key_begin;
-        if (begin >= end) {
+    bool again = false;
+    for (uint text = first_text; text < counts.texts && q_offsets[text] < last; text += again ? 0u : 1u) {
+        Met own = met(text, first, last, row);
+        if (!own.some) {
             continue;
         }
-        uint of_text = q_offsets[text + 1u] - begin;
-        int first_place = place_of(max(first, begin) - begin, of_text, key_count);
-        int last_place = first_place + int(end - 1u - max(first, begin));
-        int place = place_of(first + row - begin, of_text, key_count);
-        bool own = first + row >= begin && first + row < end;
-        Sight some = sight_of_any(first_place, last_place, int(key_count));
-        Sight mine = sight_of(place, int(key_count));
-        uint table = BIAS ? (text * heads + head) % push.bias_rows * (2u * push.reach + 1u) : 0u;
-        uint limit = uint(end_of(some));
-        for (uint at = 0u; at < limit; at += KEYS) {
-            if (WINDOW && int(at) >= some.leading) {
-                // Blocks that no query of the tile sees are skipped.
-                at = max(at, uint(some.begin) / KEYS * KEYS);
-            }
-            uint block = key_begin + at;
-            uint keys = min(KEYS, key_count - at);
+        own.own = own.own && (!again || kept.reference != 0.0);
+        uint limit = uint(end_of(own.of_some));
+        for (uint at = seen_from(0u, own.of_some); at < limit; at = seen_from(at + KEYS, own.of_some)) {
+            uint block = own.first_key + at;
+            uint keys = min(KEYS, own.keys - at);
             barrier();
             stage_k(block, keys, kv_heads, kv_head);
             if (me < KEYS) {
@@ -126,9 +114,7 @@ void main() {
             UNROLLED for (uint i = 0u; i < SCORES; i++) {
                 uint column = own_column + i * ACROSS * SIDE;
                 SUM sums[5];
-                [[unroll]] for (uint s = 0u; s < 5u; s++) {
-                    sums[s] = SUM(0);
-                }
+                clear(sums);
                 UNROLLED for (uint step = 0u; step < HEAD_DIM / TERMS; step++) {
                     RIGHT own_keys[3];
                     [[unroll]] for (uint p = 0u; p < 3u; p++) {
@@ -157,7 +143,7 @@ void main() {
                 scores[j] = uintBitsToFloat(rows[row * SCORE_STRIDE + bytes / PIECE_BYTES][bytes % PIECE_BYTES / 4u]);
             }
             int weights[OWN];
-            Added added = weigh(scores, own, mine, at, keys, place, table, kept, weights);
+            Added added = weigh(scores, own, at, kept, weights);
             if (me % LANES == 0u) {
                 query_exponents[row] = added.exponent;
                 shrinks[row] = added.shrink;
@@ -165,11 +151,9 @@ void main() {
             barrier();
             // Digits of weights in place of the scores.
             UNROLLED for (uint four = 0u; four < OWN / 4u; four++) {
-                uvec3 digits = uvec3(0u);
-                [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                    digits |= digits_of(weights[4u * four + i]) << (8u * i);
-                }
-                uint bytes = own_key(4u * four);
+                uint j = 4u * four;
+                uvec3 digits = digits_of(ivec4(weights[j], weights[j + 1u], weights[j + 2u], weights[j + 3u]));
+                uint bytes = own_key(j);
                 [[unroll]] for (uint p = 0u; p < 3u; p++) {
                     uint line = (p * QUERIES + row) * KEY_STRIDE;
                     rows[line + bytes / PIECE_BYTES][bytes % PIECE_BYTES / 4u] = digits[p];
@@ -182,9 +166,7 @@ void main() {
             [[unroll]] for (uint i = 0u; i < RESULTS; i++) {
                 uint column = own_column + i * ACROSS * SIDE;
                 SUM sums[5];
-                [[unroll]] for (uint s = 0u; s < 5u; s++) {
-                    sums[s] = SUM(0);
-                }
+                clear(sums);
                 UNROLLED for (uint step = 0u; step < KEYS / TERMS; step++) {
                     LEFT own_weights[3];
                     RIGHT own_values[3];
@@ -201,6 +183,7 @@ void main() {
                 }
             }
         }
+        again = meets_again(text, own, again, kept);
     }
 
     // Results pass through shared memory, 64 columns at a time.

@@ -72,6 +72,12 @@ void stage_v(uint row, uint count, uint heads, uint head) {
     }
 }
 
+void clear(out SUM sums[5]) {
+    [[unroll]] for (uint s = 0u; s < 5u; s++) {
+        sums[s] = SUM(0);
+    }
+}
+
 // Adds the nine products of digits to their sums.
 void add_products(LEFT a[3], RIGHT b[3], inout SUM sums[5]) {
     [[unroll]] for (uint p = 0u; p < 3u; p++) {

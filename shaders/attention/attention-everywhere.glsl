@@ -73,6 +73,7 @@ void main() {
     uint lane = gl_LocalInvocationIndex % LANES;
 
     begin_measures(0u, QUERIES);
+    met_again = 0u;
     barrier();
     measure_q(first, last - first, push.q_stride, q_column, 0u);
     barrier();
@@ -83,33 +84,20 @@ void main() {
     [[unroll]] for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
         result[chunk] = vec4(0.0);
     }
-    Kept kept = Kept(0.0, NONE, false);
+    Kept kept = nothing_kept(0.0);
 
     LAST_TEXT(first_text, counts.texts, q_offsets[middle] <= first)
-    for (uint text = first_text; text < counts.texts && q_offsets[text] < last; text++) {
-        uint begin = q_offsets[text];
-        uint end = min(q_offsets[text + 1u], last);
-        uint key_begin = kv_offsets[text / push.shared_by];
-        uint key_count = kv_offsets[text / push.shared_by + 1u] - key_begin;
-        if (begin >= end) {
+    bool again = false;
+    for (uint text = first_text; text < counts.texts && q_offsets[text] < last; text += again ? 0u : 1u) {
+        Met own = met(text, first, last, row);
+        if (!own.some) {
             continue;
         }
-        uint queries = q_offsets[text + 1u] - begin;
-        int first_place = place_of(max(first, begin) - begin, queries, key_count);
-        int last_place = first_place + int(end - 1u - max(first, begin));
-        int place = place_of(first + row - begin, queries, key_count);
-        bool own = first + row >= begin && first + row < end;
-        Sight some = sight_of_any(first_place, last_place, int(key_count));
-        Sight mine = sight_of(place, int(key_count));
-        uint table = BIAS ? (text * gl_NumWorkGroups.y + head) % push.bias_rows * (2u * push.reach + 1u) : 0u;
-        uint limit = uint(end_of(some));
-        for (uint at = 0u; at < limit; at += KEYS) {
-            if (WINDOW && int(at) >= some.leading) {
-                // Blocks that no query of the tile sees are skipped.
-                at = max(at, uint(some.begin) / KEYS * KEYS);
-            }
-            uint block = key_begin + at;
-            uint keys = min(KEYS, key_count - at);
+        own.own = own.own && (!again || kept.reference != 0.0);
+        uint limit = uint(end_of(own.of_some));
+        for (uint at = seen_from(0u, own.of_some); at < limit; at = seen_from(at + KEYS, own.of_some)) {
+            uint block = own.first_key + at;
+            uint keys = min(KEYS, own.keys - at);
             barrier();
             begin_measures(OF_KEYS, 2u * KEYS);
             barrier();
@@ -141,11 +129,11 @@ void main() {
                 scores[j] = product_of(parts[j], query_exponent, exponent_at(OF_KEYS + lane + LANES * j));
             }
 #ifdef DISTANCES
-            add_distances(scores, int(at) - (place - int(row)), uvec4(first, last - first, block, keys));
+            add_distances(scores, int(at) - (own.place - int(row)), uvec4(first, last - first, block, keys));
 #endif
 
             int own_weights[OWN];
-            Added added = weigh(scores, own, mine, at, keys, place, table, kept, own_weights);
+            Added added = weigh(scores, own, at, kept, own_weights);
             [[unroll]] for (uint j = 0u; j < OWN; j++) {
                 weights[row * WEIGHT_STRIDE + own_key(j)] = halves(own_weights[j]);
             }
@@ -173,6 +161,7 @@ void main() {
                 }
             }
         }
+        again = meets_again(text, own, again, kept);
     }
 
     float inverse = divided(1.0, kept.total);

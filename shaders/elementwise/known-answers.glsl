@@ -1,12 +1,12 @@
 #version 460
 // Computes: eight words of each quad of x = (a, b, c, d): a b + c; (a + b) - a; a settled; a / b; sqrt a; d, an integer, as a
 // float; a rounded to an integer; the sum of 64 bits (a, b) times 2^d as a float. A device that computes them as written has the
-// arithmetic of everywhere/arithmetic.glsl.
+// arithmetic of arithmetic.glsl.
 // Grid: one workgroup.
 // Reduction order: none.
 // Assumes: 64 quads.
 //# numerics = ["everywhere"]
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 #include "everywhere/exact-integers.glsl"
 
 layout(local_size_x = 64) in;

@@ -1,6 +1,6 @@
 // exp, log, erf and tanh within about 2 units in the last place. The built-in functions may be much less accurate, and
 // differ between drivers. NaN is preserved; NaN tests inspect bits, which no optimiser removes.
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 
 bool is_nan(float x) {
     return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;

@@ -7,7 +7,7 @@
 #ifndef STORED
 #define STORED FLOAT32
 #endif
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 
 // Declares a specialization constant for whether rows start at multiples of four elements: always true for 16-bit
 // types.

@@ -6,7 +6,7 @@
 // Reduction order: none that matters, as sums of integers are exact.
 // Assumes: K up to 131,072, so that 64 bits hold a sum; fewer than 2^32 elements.
 //# numerics = ["everywhere"]
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 #include "everywhere/exact-tiles.glsl"
 #include "product/matmul-push.glsl"
 

@@ -5,7 +5,7 @@
 // Assumes: elements < 2^32; rows_per_group * columns is a multiple of 4.
 //# numerics = ["run", "everywhere"]
 #include "elements.glsl"
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 #include "levels.glsl"
 
 layout(constant_id = 0) const uint LEVELS = INT8;

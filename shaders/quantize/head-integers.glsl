@@ -8,7 +8,7 @@
 // integers < 2^32.
 //# numerics = ["everywhere"]
 #include "counts.glsl"
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 #include "everywhere/exact-integers.glsl"
 
 layout(local_size_x = 256) in;
@@ -68,11 +68,11 @@ void main() {
         bool none = VALUES && most[own] == NOTHING && exponent != NOT_FINITE;
         integers[start] = uint(none ? NOTHING : exponent);
     }
-    uvec3 found = uvec3(0u);
+    ivec4 q;
     for (uint i = 0u; i < 4u; i++) {
-        int q = exponent == NOT_FINITE ? 0 : scaled_integer(numbers[i], 22 - exponent);
-        found |= digits_of(q) << (8u * i);
+        q[i] = exponent == NOT_FINITE ? 0 : scaled_integer(numbers[i], 22 - exponent);
     }
+    uvec3 found = digits_of(q);
     for (uint d = 0u; d < 3u; d++) {
         integers[start + 4u + d * QUADS + quad] = found[d];
     }

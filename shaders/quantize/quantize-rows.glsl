@@ -10,7 +10,7 @@
 //# [builds]
 //# quantize-rows-affine = { define = "AFFINE" }
 #include "counts.glsl"
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 #include "levels.glsl"
 #include "numbers/philox.glsl"
 

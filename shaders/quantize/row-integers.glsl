@@ -8,7 +8,7 @@
 // Assumes: M K and the words of integers < 2^32.
 //# numerics = ["everywhere"]
 #include "counts.glsl"
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 #include "everywhere/exact-integers.glsl"
 
 layout(local_size_x = 256) in;
@@ -78,15 +78,14 @@ void main() {
     // Words of a digit.
     uint words = (push.k + 63u) / 64u * 16u;
     for (uint word = lane; word < words; word += 64u) {
-        uvec3 found = uvec3(0u);
+        ivec4 q = ivec4(0);
         for (uint i = 0u; i < 4u; i++) {
             uint k = 4u * word + i;
-            int q = 0;
             if (k < push.k && exponent != NOT_FINITE) {
-                q = scaled_integer(x[row * push.k + k], balance_of(k) + 22 - exponent);
+                q[i] = scaled_integer(x[row * push.k + k], balance_of(k) + 22 - exponent);
             }
-            found |= digits_of(q) << (8u * i);
         }
+        uvec3 found = digits_of(q);
         for (uint d = 0u; d < 3u; d++) {
             integers[(row * 3u + d) * words + word] = found[d];
         }

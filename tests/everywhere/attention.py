@@ -73,7 +73,12 @@ def attention(q, k, v, scale, seen=None, soft_cap=0.0, bias=None, tables=(None, 
         s = add(s, settle(bias))
     seen = seen & (s != -INFINITY)
     wrong = (seen & (is_nan(s) | value.bad[:, None])).any(axis=-1)
-    e, n = parts(s)
+    # Relative to the largest of a query's scores where that lies beyond 2^20.
+    counted = seen & ~is_nan(s) & ~value.bad[:, None]
+    largest = np.where(counted, s, -INFINITY).max(axis=-1, keepdims=True, initial=-INFINITY)
+    far = (np.abs(largest) > 2**20) & (largest != -INFINITY)
+    most_finite = np.finfo(F).max
+    e, n = parts(add(s, -np.where(far, np.clip(largest, -most_finite, most_finite), F(0))))
     most, below, above = np.full(s.shape[:2], NONE), np.zeros(s.shape[:2], F), np.zeros(q.shape, F)
     for first in range(0, keys, BLOCK):
         block = np.s_[..., first : first + BLOCK]

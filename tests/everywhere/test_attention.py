@@ -50,6 +50,26 @@ def test_scores_of_every_size(same, size):
     same("attention", given, **HEADS, causal=True, soft_cap=20.0)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_scores_beyond_2_to_the_20_weigh_by_their_distance_from_the_largest(same, sign):
+    """Keys of one score but for some units: near and far from 0 a query attends alike; texts with and without such queries."""
+    q, k, v, *ends = operands("far", [70, 5, 65])
+    q, k = np.abs(q), np.abs(k) * F(1e-3)
+    k[:, 3::32] = F(1)
+    # Of each query and head the fourth element decides how far all scores lie; those of some queries lie near 0.
+    q[:, 3::32] = F(sign * 2.0**22)
+    q[1::3, 3::32] = F(0.5)
+    q[2::5, 3::32] = F(sign * 2.0**20 * 4.9)
+    for mask in ({}, {"causal": True}, {"window": 9}):
+        same("attention", [q, k, v, *ends], **HEADS, **mask)
+    heads = {"heads": 1, "kv_heads": 1, "head_dim": 2, "scale": 1.0}
+    q = np.array([[2.0**21, 1], [1, 1]], F)
+    k = np.array([[sign, 0], [sign, 1], [sign, -3]], F)
+    y = same("attention", [q, k, np.eye(3, 2, dtype=F), offsets(2), offsets(3)], **heads)
+    expected = np.exp([0.0, 1, -3]) / np.exp([0.0, 1, -3]).sum()
+    assert np.abs(y - expected[:2]).max() < 1e-6
+
+
 @pytest.mark.parametrize("size", [2.0**-126, 2.0**-110, 1e-20, 1e20, 2.0**124])
 def test_values_of_every_size(same, size):
     """By rows: values of one key beside those of another, up to overflow, and keys whose values are zeros."""

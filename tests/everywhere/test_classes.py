@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import lavapipe
 import numpy as np
 import pytest
 from conftest import LONG, is_software
@@ -22,7 +23,6 @@ HASHES = {words[1]: words[3] for words in map(str.split, hashes.lines())}
 #: On a software driver, unless there is time: without biases by distance and with them.
 FEW = ("family:bert", "family:mpnet")
 TESTS = Path(__file__).parents[1]
-AVX512 = "avx512f" in Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else True
 #: What the table need not have: families and classes of which the others are variants.
 VARIANTS = ("fixture:", "tokens:")
 
@@ -87,18 +87,20 @@ def run(environment: dict[str, str], code: str) -> str:
 def test_other_drivers_have_the_hashes(driver, vulkan):
     """lavapipe at other widths of its vectors, and SwiftShader."""
     environment = swiftshader_environment() if driver == "swiftshader" else LAVAPIPE_WIDTHS[driver]
-    if driver == "width 512" and not AVX512:
-        return check_refused(environment)
     names = [name for name in ROWS if not name.startswith(VARIANTS)]
     code = f"import sys; from everywhere import classes; sys.exit(classes.main('vulkan', *{names!r}))"
     lines = [line for line in run(environment, code).splitlines() if not line.startswith("#")]
     assert lines == [classes.line(name, HASHES[name]) for name in names]
 
 
-def check_refused(environment: dict[str, str]) -> None:
-    """Without AVX-512 such vectors round 2.5 to 3: the known answers of the mode tell, and the CPU must take over."""
+@pytest.mark.slow
+@pytest.mark.vulkan
+@pytest.mark.skipif(not LONG or lavapipe.AVX512, reason="long, and the processor rounds as it should")
+def test_a_driver_that_rounds_otherwise_is_refused(vulkan):
+    """Without AVX-512 vectors of 512 bits round 2.5 to 3: the known answers of the mode tell, and the CPU must take over."""
     code = "from everywhere import classes; classes.main('vulkan', 'family:bert')"
-    command, environment = [sys.executable, "-c", code], os.environ | environment | {"GRILLY_STRICT": "1"}
+    environment = os.environ | lavapipe.environment("512") | {"GRILLY_STRICT": "1"}
+    command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=TESTS, env=environment, capture_output=True, text=True)
     assert done.returncode and re.search(r"computes a number to its nearest integer \(of \[2\.5, ", done.stderr), (
         done.stderr

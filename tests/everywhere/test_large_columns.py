@@ -11,18 +11,15 @@ from models.spoil import rewrite
 from grilly import VulkanSentenceTransformer
 
 COLUMNS = [3, 17]
-#: Weights and biases whose columns they are, those before the feed-forward parts, and the matrices that read what these
-#: give, some of them `[in, out]`.
+#: Weights and biases whose columns they are, and the matrices that read what these give, some of them `[in, out]`.
 NORMS = re.compile(r"(?:LayerNorm|ln_[12]|(?:input|post_attention)_layernorm|layer\.\d\.layer_norm)\.(?:weight|bias)$")
-LATER = re.compile(
-    r"(?:attention\.output\.LayerNorm|ln_2|post_attention_layernorm|layer\.1\.layer_norm)\.(?:weight|bias)$"
-)
 READERS = re.compile(
     r"(?:query|key|value|intermediate\.dense|[qkv]_proj|gate_proj|up_proj|SelfAttention\.[qkv]|DenseReluDense\.wi)\.weight$"
 )
 TURNED = re.compile(r"(?:c_attn|c_fc)\.weight$")
-#: More than four times the error of float32: 1.2e-6 beside 1.7e-7, where relu leaves sums of the large columns.
-MISSED = {("t5", 10_000, "plain"): 8}
+#: More than four times the error of float32, whose numbers have 24 bits each where a row has them together: 1.2e-6 beside
+#: 1.7e-7, where relu leaves sums of the large columns, and 4.9e-7 beside 8.5e-8.
+MISSED = {("t5", 10_000, "plain"): 8, ("bert", 10_000, "plain"): 6}
 REFERENCES = {"bert": None} | family_reference.REFERENCES
 
 
@@ -30,15 +27,14 @@ REFERENCES = {"bert": None} | family_reference.REFERENCES
 @pytest.mark.parametrize("times", [100, 10_000])
 @pytest.mark.parametrize("name", REFERENCES)
 def test_the_error_is_that_of_float32(name, times, weights, tmp_path, variants_golden):
-    """Plain weights of attention get the larger columns at 100 alone: scores beyond 2^20 count as 2^20."""
-    norms, changed = LATER if (weights, times) == ("plain", 10_000) else NORMS, 0
+    changed = 0
 
     def change(tensors: dict[str, np.ndarray]) -> None:
         nonlocal changed
         for tensor in tensors:
             array = tensors[tensor] = tensors[tensor].copy()
             turned = TURNED.search(tensor)
-            if norms.search(tensor):
+            if NORMS.search(tensor):
                 array[COLUMNS] *= np.float32(times)
             elif weights != "plain" and (turned or READERS.search(tensor)):
                 (array if turned else array.T)[COLUMNS] /= np.float32(times)

@@ -4,10 +4,12 @@ Memory is measured by steps in a process of their own, so that nothing that an e
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +81,10 @@ def memory_rows(device: str, models: Sequence[str]) -> Iterator[tuple[str, ...]]
 
 
 def memory(device: str, model: str, windows: int, checkpointed: bool) -> int:
-    """Bytes that a model in training holds after three steps.
+    """Bytes that a model in training holds in three steps, at most.
 
-    On a Vulkan device it is what `grilly.stats()["bytes_held"]` has grown by, on the CPU the largest resident memory of
-    the process.
+    On a Vulkan device it is what `grilly.stats()["bytes_held"]` has grown by, on the CPU what the largest resident memory
+    of the process has.
 
     Raises:
         UnsupportedError: The system does not tell the memory of a process.
@@ -94,6 +96,8 @@ def memory(device: str, model: str, windows: int, checkpointed: bool) -> int:
     """
     engine = _core.engine(device)
     held = _resident if engine.backend == "cpu" else _held
+    if held == _resident:
+        _forget_most()
     before = held()
     config = TransformerConfig.named(model)
     trainer = Trainer(config, device=device, batch_size=windows, gradient_checkpointing=checkpointed)
@@ -110,19 +114,27 @@ def _held() -> int:
     return int(_core.stats()["bytes_held"])
 
 
+def _forget_most() -> None:
+    """Starts the largest resident memory anew, from what is resident now; where that is not permitted, it goes on."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def _resident() -> int:
+    """The most since the process began, or since `_forget_most`."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
     except OSError as error:
         raise UnsupportedError("the memory of a process is known on Linux alone") from error
-    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def _apart(device: str, *step: Any) -> int:
-    """As `memory`, in a process of its own."""
+    """As `memory`, in a process of its own, whose C library gives freed arrays back at once."""
     code = "import json, sys; from grilly.train.table import memory; print(memory(*json.loads(sys.argv[1])))"
     command = [sys.executable, "-c", code, json.dumps([device, *step])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "131072"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"the process ended with {done.returncode}"]
         raise UnsupportedError(f"not measured: {lines[-1]}")

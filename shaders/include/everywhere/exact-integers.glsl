@@ -39,6 +39,15 @@ uvec3 digits_of(int q) {
     return uvec3(low, middle, (q - middle) >> 8) & 0xffu;
 }
 
+// The same of four integers, a word for each digit.
+uvec3 digits_of(ivec4 q) {
+    uvec3 digits = uvec3(0u);
+    for (uint i = 0u; i < 4u; i++) {
+        digits |= digits_of(q[i]) << (8u * i);
+    }
+    return digits;
+}
+
 // Two halves of an integer of 24 bits, q = 4096 high + low, low in -2048 .. 2047, in a word.
 int halves(int q) {
     int high = (q + 2048) >> 12;

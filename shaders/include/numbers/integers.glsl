@@ -1,5 +1,5 @@
 // Elements of rows as 8-bit integers.
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 #define INFINITY uintBitsToFloat(0x7f800000u)
 
 // Whether none is infinite or NaN.

@@ -1,4 +1,4 @@
-#include "everywhere/arithmetic.glsl"
+#include "arithmetic.glsl"
 #ifdef EVERYWHERE
 float quotient(float a, float b) {
     return normal_quotient(a, b);

@@ -33,6 +33,8 @@ mod written;
 
 use std::sync::Arc;
 
+pub use simd::Standard;
+
 use super::{ArrayEngine, Backend, BackendKind, Executable, ProgramOptions, WeightSource};
 use crate::Result;
 use crate::graph::Plan;

@@ -53,8 +53,10 @@ impl Needs {
         let sizes = sizes(to.shape(1));
         let [_, n, k] = sizes;
         let found = matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), to.capabilities, Some([n, k]));
-        let fitting = found.ok().filter(|variant| variant.shared_bytes <= to.capabilities.shared_memory);
-        let fitting = fitting.filter(|_| Linear::of(to.op()).is_some());
+        let fits = |variant: &&Variant| {
+            variant.shared_bytes <= to.capabilities.shared_memory && Linear::of(to.op()).is_some()
+        };
+        let fitting = found.ok().filter(fits);
         let form = if fitting.is_some() { Form::Digits } else { Form::Words };
         let wide = fitting.and_then(Variant::matrix).is_some_and(|[rows, ..]| rows == 16);
         Needs { sizes, form, width: if wide { MATRIX_COLUMNS } else { TILE }, weight: to.integers(1, form) }

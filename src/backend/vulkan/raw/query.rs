@@ -127,6 +127,7 @@ fn optional(
         properties.subgroup_supported_operations.contains(operations)
             && properties.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE)
     };
+    let multiplies = |feature: &Feature, of| matrices && multiplies(instance, handle, *feature, of);
     let has = |feature: &Feature| match feature {
         Feature::SubgroupArithmetic => subgroups(vk::SubgroupFeatureFlags::ARITHMETIC),
         Feature::SubgroupShuffle => subgroups(vk::SubgroupFeatureFlags::SHUFFLE),
@@ -136,15 +137,12 @@ fn optional(
         Feature::Int8 => f12.shader_int8 == vk::TRUE,
         Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
         Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
-        Feature::CooperativeMatrixF16 => {
-            matrices && multiplies(instance, handle, *feature, vk::ComponentTypeKHR::FLOAT16)
-        }
+        Feature::CooperativeMatrixF16 => multiplies(feature, vk::ComponentTypeKHR::FLOAT16),
         Feature::CooperativeMatrixBf16 => {
-            matrices && bfloat16.matrices == vk::TRUE && multiplies(instance, handle, *feature, BFLOAT16_COMPONENT)
+            bfloat16.matrices == vk::TRUE && multiplies(feature, BFLOAT16_COMPONENT)
         }
         Feature::CooperativeMatrixS8 | Feature::CooperativeMatrixS8Eights => {
-            let bytes = f12.shader_int8 == vk::TRUE;
-            matrices && bytes && multiplies(instance, handle, *feature, vk::ComponentTypeKHR::SINT8)
+            f12.shader_int8 == vk::TRUE && multiplies(feature, vk::ComponentTypeKHR::SINT8)
         }
         // Probed on the open device.
         Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,

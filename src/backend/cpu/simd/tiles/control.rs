@@ -66,8 +66,14 @@ thread_local! {
     static HELD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives, this thread rounds to nearest, ties to even, and computes with subnormal numbers, whatever the caller of the
-/// library has set; then what was set holds again.
+/// While it lives, this thread, with those that it starts, rounds to nearest, ties to even, and computes with subnormal numbers,
+/// whatever the caller of the library has set; then what was set holds again.
+///
+/// ```
+/// use grilly::backend::cpu::Standard;
+/// let _standard = Standard::enter();
+/// assert!(Standard::held());
+/// ```
 pub struct Standard {
     /// What was set, where it differs.
     before: Option<u64>,

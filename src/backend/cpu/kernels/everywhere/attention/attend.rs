@@ -24,30 +24,70 @@ impl Attend<'_> {
     /// Computes the head's columns of the rows `out [queries, heads * head_dim]`.
     pub fn run(&self, out: &mut [f32]) {
         let (op, dim, rows) = (self.text.op, self.text.op.head_dim, self.queries.len());
-        let (stride, values) = (op.heads * dim, &self.own.values);
+        let stride = op.heads * dim;
         let span = Span::of(self.text, self.queries.clone());
         let parts = span.parts(span.end);
         let (scores, columns) = self.scores(&parts);
         let biases: Vec<f32> = self.text.biases(self.head).iter().map(|b| settle(*b)).collect();
         let of = Scores { text: self.text, first: self.queries.start, biases: &biases };
         let mut joined = [Joined::default(); ROWS];
-        let (mut sums, mut added) = (vec![0.0f32; rows * dim], vec![0.0f32; rows * dim]);
+        let mut sums = vec![0.0f32; rows * dim];
+        let mut open = [true; ROWS];
+        while open[..rows].contains(&true) {
+            self.meet(&of, (&scores, columns), &parts, &open, (&mut joined[..rows], &mut sums));
+            let of_rows = open.iter_mut().zip(&mut joined[..rows]).zip(sums.chunks_exact_mut(dim));
+            for ((open, state), sums) in of_rows {
+                *open = state.begins_again();
+                if *open {
+                    sums.fill(0.0);
+                }
+            }
+        }
+        self.arch.vectorized(inlined!(|| {
+            let rows = out.chunks_exact_mut(stride).zip(sums.chunks_exact(dim));
+            for (state, (out, sums)) in joined.iter().zip(rows) {
+                let factor = if state.broken { f32::NAN } else { div(1.0, state.sum) };
+                let y = &mut out[self.head * dim..][..dim];
+                match state.sum == 0.0 && !state.broken {
+                    true => y.fill(0.0),
+                    false => y.iter_mut().zip(sums).for_each(|(y, sum)| *y = canonical(mul(*sum, factor))),
+                }
+            }
+        }));
+    }
+
+    /// Adds the blocks that some parts of the keys lie in to the sums of the queries that are open.
+    fn meet(
+        &self,
+        of: &Scores<'_>,
+        (scores, columns): (&[f32], usize),
+        parts: &[Range<usize>],
+        open: &[bool; ROWS],
+        (joined, sums): (&mut [Joined], &mut [f32]),
+    ) {
+        let (dim, values, rows) = (self.text.op.head_dim, &self.own.values, joined.len());
+        let mut added = vec![0.0f32; rows * dim];
         let (mut weights, mut factors) = ([[0.0f64; BLOCK]; ROWS], [0.0f64; ROWS]);
-        for start in (0..span.end).step_by(BLOCK) {
+        let end = parts.iter().map(|part| part.end).max().unwrap_or(0);
+        for start in (0..end).step_by(BLOCK) {
             let keys = start..self.text.length.min(start + BLOCK);
             if parts.iter().all(|part| part.end <= keys.start || keys.end <= part.start) {
                 continue;
             }
             let exponents = &values.exponents[keys.clone()];
             self.arch.vectorized(inlined!(|| {
-                for (i, state) in joined[..rows].iter_mut().enumerate() {
+                for (i, state) in joined.iter_mut().enumerate() {
+                    if !open[i] {
+                        factors[i] = state.pass(&mut weights[i]);
+                        continue;
+                    }
                     let scores = &scores[i * columns..][keys.clone()];
-                    let seen = of.seen(i, keys.start, scores);
+                    let seen = of.seen(i, keys.start, scores, state.reference);
                     factors[i] = state.meet(&seen, exponents, &mut weights[i]);
                     state.broken |= self.own.broken.iter().any(|key| keys.contains(key) && seen.sees(key - start));
                 }
             }));
-            if joined[..rows].iter().all(|state| !state.met) {
+            if joined.iter().all(|state| !state.met) {
                 continue;
             }
             ExactProduct {
@@ -70,17 +110,6 @@ impl Attend<'_> {
                 }
             }));
         }
-        self.arch.vectorized(inlined!(|| {
-            let rows = out.chunks_exact_mut(stride).zip(sums.chunks_exact(dim));
-            for (state, (out, sums)) in joined.iter().zip(rows) {
-                let factor = if state.broken { f32::NAN } else { div(1.0, state.sum) };
-                let y = &mut out[self.head * dim..][..dim];
-                match state.sum == 0.0 && !state.broken {
-                    true => y.fill(0.0),
-                    false => y.iter_mut().zip(sums).for_each(|(y, sum)| *y = canonical(mul(*sum, factor))),
-                }
-            }
-        }));
     }
 
     /// The products with the keys of some parts, with terms by distance, scaled, and the columns of a row of them.

@@ -11,6 +11,8 @@ pub(super) struct Seen {
     count: usize,
     e: [f32; BLOCK],
     n: [i32; BLOCK],
+    /// The largest score, negative infinity if none is seen.
+    largest: f32,
     /// Whether a score is not a number.
     broken: bool,
 }
@@ -32,9 +34,9 @@ pub(super) struct Scores<'a> {
 }
 
 impl Scores<'_> {
-    /// The block that begins with key `start`, seen from query `i` of ours.
+    /// The block that begins with key `start`, seen from query `i` of ours, with scores relative to `reference`.
     #[inline(always)]
-    pub fn seen(&self, i: usize, start: usize, scores: &[f32]) -> Seen {
+    pub fn seen(&self, i: usize, start: usize, scores: &[f32], reference: f32) -> Seen {
         let (text, query) = (self.text, self.first + i);
         let mut s = [f32::NEG_INFINITY; BLOCK];
         let own = &mut s[..scores.len()];
@@ -52,9 +54,10 @@ impl Scores<'_> {
             own[from.min(to)..to].fill(f32::NEG_INFINITY);
         }
         let broken = own.iter().fold(false, |any, s| any | s.is_nan());
-        let mut seen = Seen { count: own.len(), e: [0.0; BLOCK], n: [NOTHING; BLOCK], broken };
+        let largest = own.iter().fold(f32::NEG_INFINITY, |most, s| if *s > most { *s } else { most });
+        let mut seen = Seen { count: own.len(), e: [0.0; BLOCK], n: [NOTHING; BLOCK], largest, broken };
         for ((e, n), s) in seen.e.iter_mut().zip(&mut seen.n).zip(&*own) {
-            let (part, exponent) = parts(*s);
+            let (part, exponent) = parts(*s - reference);
             let hidden = *s == f32::NEG_INFINITY;
             *e = if hidden { 0.0 } else { part };
             *n = if hidden { NOTHING } else { exponent };
@@ -68,6 +71,10 @@ impl Scores<'_> {
 pub(super) struct Joined {
     /// The largest exponent so far.
     most: i32,
+    /// The largest score so far.
+    largest: f32,
+    /// What scores are relative to: the largest of all where it lies beyond 2^20, otherwise 0.
+    pub reference: f32,
     /// Of the exponentials.
     pub sum: f32,
     /// Whether the last block has keys that are seen, and by how much the exponent grew then.
@@ -79,7 +86,8 @@ pub(super) struct Joined {
 
 impl Default for Joined {
     fn default() -> Self {
-        Joined { most: -(1 << 30), sum: 0.0, met: false, grown: 0, broken: false }
+        let (largest, reference) = (f32::NEG_INFINITY, 0.0);
+        Joined { most: -(1 << 30), largest, reference, sum: 0.0, met: false, grown: 0, broken: false }
     }
 }
 
@@ -96,12 +104,12 @@ impl Joined {
     #[inline(always)]
     pub fn meet(&mut self, seen: &Seen, exponents: &[i32], weights: &mut [f64; BLOCK]) -> f64 {
         self.broken |= seen.broken;
+        self.largest = self.largest.max(seen.largest);
         let (e, n, weights) = (&seen.e[..seen.count], &seen.n[..seen.count], &mut weights[..seen.count]);
         let most = n.iter().fold(NOTHING, |most, n| most.max(*n));
         self.met = most > NOTHING;
         if !self.met {
-            weights.fill(0.0);
-            return 0.0;
+            return self.pass(weights);
         }
         let all = self.most.max(most);
         // In units of 2^-30: adding 2^52 leaves integers in the low bits.
@@ -124,6 +132,23 @@ impl Joined {
         }
         // Integers of a weight and of a value have 22 places each.
         power((largest - 44).saturating_sub(all))
+    }
+
+    /// Adds nothing of a block.
+    pub fn pass(&mut self, weights: &mut [f64]) -> f64 {
+        self.met = false;
+        weights.fill(0.0);
+        0.0
+    }
+
+    /// Whether all blocks are to be met again, by a query whose largest score lies beyond 2^20, with scores relative to that.
+    pub fn begins_again(&mut self) -> bool {
+        let far = self.reference == 0.0 && self.largest.abs() > 1_048_576.0 && self.largest > f32::NEG_INFINITY;
+        if far {
+            let reference = self.largest.clamp(f32::MIN, f32::MAX);
+            *self = Joined { reference, ..Joined::default() };
+        }
+        far
     }
 
     /// A sum of earlier blocks, measured as the last one.
