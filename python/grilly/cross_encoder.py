@@ -53,7 +53,8 @@ class CrossEncoder(Scoring, Moving):
             cross-encoder; see `grilly.hub.resolve`.
         device: As for `SentenceTransformer`, like `prompts`, `default_prompt_name`, `cache_folder`,
             `trust_remote_code`, `revision`, `local_files_only`, `token`, `model_kwargs`, `processor_kwargs`,
-            `model_card_data`, `backend`, `dtype`, `num_threads`, `memory_limit`, `float32_products` and `numerics`.
+            `model_card_data`, `backend`, `dtype`, `num_threads`, `memory_limit`, `float32_products`, `numerics`,
+            `devices` and `mixed`.
         config_kwargs: As there; also `num_labels`, and `classifier_dropout`, which changes nothing.
         num_labels: Labels that the model must have; default: those it has.
         max_length: Maximum tokens per pair; default: the model's own.
@@ -143,7 +144,7 @@ class CrossEncoder(Scoring, Moving):
             apply_softmax: Whether scores of several labels become `exp(x) / sum exp(x)`, after `activation_fn`.
             convert_to_numpy: False returns a list of the rows.
             convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
-            device: The device for this call only; a list of devices acts as a pool.
+            device: The device for this call only, or a list of devices that share its batches, as of a pool.
             pool: Returned by `start_multi_process_pool`; the scores are the same without.
             chunk_size: Accepted with a pool; no number depends on it.
             **options: `task` has no effect.

@@ -1,10 +1,11 @@
 """Devices of this process, the selected one, and counters."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from grilly import _core, fallbacks
 
-__all__ = ["configure", "format_info", "info", "reset_stats", "stats", "vulkan_available"]
+__all__ = ["configure", "format_info", "info", "reset_stats", "share", "stats", "vulkan_available"]
 
 
 def vulkan_available() -> bool:
@@ -91,6 +92,24 @@ def info() -> dict[str, Any]:
         ['choice', 'cpu', 'devices', 'environment', 'float32_products', 'numerics', 'version']
     """
     return _core.info()
+
+
+def share(names: Sequence[str], mixed: bool = False) -> bool:
+    """Whether these are several usable devices that can share the batches of a model: each once, all of one kind.
+
+    Args:
+        names: `"vulkan:N"` and others.
+        mixed: Whether they may be of different kinds or drivers; default False.
+
+    Example:
+        >>> from grilly.devices import share
+        >>> share(["cpu", "cpu"]), share(["vulkan:0"])
+        (False, False)
+    """
+    if len(names) < 2 or len(set(names)) < len(names) or not all(name.startswith("vulkan:") for name in names):
+        return False
+    kinds = {f"vulkan:{device['position']}": (device["name"], device["driver"]) for device in _core.info()["devices"]}
+    return kinds.keys() >= set(names) and (mixed or len({kinds[name] for name in names}) == 1)
 
 
 def stats() -> dict[str, float]:

@@ -206,10 +206,16 @@ def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> s
 def device_name(device: Any, name: str = "device") -> str:
     """`"cpu"`, `"vulkan"` or `"vulkan:N"` for a device name of this package or torch; None is the best GPU.
 
-    A model's `device` stands for the one that it was asked to run on.
+    A model's `device` stands for the one that it was asked to run on; several of a list are joined by commas.
     """
     if device is None:
         return "vulkan"
+    if isinstance(device, list | tuple):
+        if not device:
+            raise InvalidArgumentError(f"{name} is an empty list, expected at least one device")
+        return ",".join(device_name(one, name) for one in device)
+    if device == "all":
+        return "all"
     if isinstance(device, Place):
         return device.requested
     if isinstance(device, int) and not isinstance(device, bool):
@@ -223,7 +229,7 @@ def device_name(device: Any, name: str = "device") -> str:
     if kind in ACCELERATORS and (number.isascii() and number.isdecimal() if colon else True):
         return f"vulkan{colon}{number}"
     raise InvalidArgumentError(
-        f"{name} is {device!r}, expected 'vulkan', 'vulkan:N' or 'cpu', or torch's 'cuda', 'cuda:N' or 'mps'"
+        f"{name} is {device!r}, expected 'vulkan', 'vulkan:N', 'all' or 'cpu', or torch's 'cuda', 'cuda:N' or 'mps'"
     )
 
 
@@ -248,17 +254,19 @@ def device_and_dtype(arguments: Iterable[Any], device: Any, dtype: Any) -> tuple
 
 
 def check_device(device: Any, devices: Any) -> Any:
-    """The single device given by `device` or `devices`."""
-    if devices is not None:
+    """What `devices`, or else `device`, names."""
+    if devices is None:
+        return device
+    if devices != "all":
         if isinstance(devices, str) or not isinstance(devices, Iterable):
-            raise InvalidTypeError(f"devices is of type {type(devices).__name__}, expected a list of device strings")
-        listed = list(devices)
-        if not listed:
+            kind = type(devices).__name__
+            raise InvalidTypeError(f"devices is of type {kind}, expected a list of device strings or 'all'")
+        devices = list(devices)
+        if not devices:
             raise InvalidArgumentError("devices is empty, expected at least one device")
-        if len(listed) > 1:
-            raise UnsupportedError(f"devices={listed!r}: this version runs a model on one device")
-        device = listed[0]
-    return device
+    if device not in (None, "vulkan"):
+        raise InvalidArgumentError("both device and devices are given; devices stands in place of device")
+    return devices
 
 
 def merge_prompts(given: Any, configured: Iterable[tuple[str, str]], usual: Iterable[str]) -> dict[str, str]:

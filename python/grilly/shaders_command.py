@@ -44,7 +44,7 @@ def copy(folder: Path, overwrite: bool = False) -> list[Path]:
         >>> from grilly.shaders_command import copy
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     copy(Path(folder))[0].name
-        'attention-output-interface.glsl'
+        'arithmetic.glsl'
     """
     files = {folder / name: text for name, text in _core.shader_files()}
     other = [path for path, text in files.items() if path.exists() and path.read_text(encoding="utf-8") != text]

@@ -123,7 +123,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             convert_to_sparse_tensor: Whether zeros are left out: a `grilly.sparse.SparseRows`, or a tensor in COO
                 layout. False returns a whole array, or a whole tensor.
             save_to_cpu: Accepted; results are on the CPU.
-            device: The device for this call only; a list of devices acts as a pool.
+            device: The device for this call only, or a list of devices that share its batches, as of a pool.
             max_active_dims: Maximum weights other than zero in this call; default: `self.max_active_dims`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.
             chunk_size: Accepted with a pool; no number depends on it.

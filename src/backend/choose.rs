@@ -67,6 +67,56 @@ pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
     }
 }
 
+/// Opens the devices that share the batches of a model: one by its name, several by their names with commas between, or `"all"`
+/// usable ones.
+///
+/// # Errors
+/// As [`open`]; `InvalidArgument` for a device twice, for the CPU or no number among several, and, unless `mixed`, for devices of
+/// different names or drivers, of which the bits of a text's result would depend on the one that computes it.
+pub fn open_each(names: &str, mixed: bool, settings: &Settings) -> Result<Vec<Choice>> {
+    let requests = match names {
+        "all" => match usable(settings)? {
+            0 | 1 => vec![DeviceRequest::Vulkan],
+            count => (0..count).map(DeviceRequest::VulkanAt).collect(),
+        },
+        _ => names.split(',').map(str::parse).collect::<Result<Vec<DeviceRequest>>>()?,
+    };
+    if let [request] = requests[..] {
+        return Ok(vec![open(request, settings)?]);
+    }
+    for (place, request) in requests.iter().enumerate() {
+        if !matches!(request, DeviceRequest::VulkanAt(_)) {
+            return Err(Error::InvalidArgument(format!("devices are {names:?}, expected each to be \"vulkan:N\"")));
+        }
+        if requests[..place].contains(request) {
+            return Err(Error::InvalidArgument(format!("devices are {names:?}: one of them is there twice")));
+        }
+    }
+    let choices = requests.iter().map(|request| open(*request, settings)).collect::<Result<Vec<_>>>()?;
+    let kind = |choice: &Choice| format!("{} ({})", choice.backend.device_name(), choice.backend.driver());
+    let first = kind(&choices[0]);
+    match choices.iter().map(kind).find(|own| *own != first) {
+        Some(other) if !mixed => Err(Error::InvalidArgument(format!(
+            "devices are {names:?}, of different kinds: {first} and {other}; which of them computes a text would decide its last \
+             bits: give mixed=True, or numerics=\"everywhere\", whose bits are the same on both"
+        ))),
+        _ => Ok(choices),
+    }
+}
+
+#[cfg(feature = "vulkan")]
+fn usable(settings: &Settings) -> Result<usize> {
+    match super::vulkan::usable(settings) {
+        Err(Error::DeviceUnavailable(_)) => Ok(0),
+        found => found,
+    }
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn usable(_settings: &Settings) -> Result<usize> {
+    Ok(0)
+}
+
 #[cfg(feature = "vulkan")]
 fn open_vulkan(position: Option<usize>, settings: &Settings) -> Result<Choice> {
     super::vulkan::open(position, settings)

@@ -4,6 +4,7 @@ pub mod choose;
 pub(crate) mod chunk;
 pub mod cpu;
 pub mod faults;
+pub mod several;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
@@ -129,6 +130,10 @@ pub trait Executable: Send + Sync {
     /// # Errors
     /// A device fault, or `OutOfMemory`.
     fn submit(&self, feed: &Feed<'_>) -> Result<Pending>;
+    /// Whether batches can still run after a device fault: on other devices.
+    fn goes_on(&self) -> bool {
+        false
+    }
 }
 
 /// Options a caller may set for a program.
@@ -276,6 +281,10 @@ pub trait Backend: Send + Sync {
     fn kind(&self) -> BackendKind;
     /// The device's name, for display.
     fn device_name(&self) -> &str;
+    /// Name and version of its driver; empty for the host's processor.
+    fn driver(&self) -> &str {
+        ""
+    }
     /// The builds that run a plan's products and attention, a line each, with what those before them lack.
     fn builds(&self, _plan: &Plan) -> String {
         String::new()

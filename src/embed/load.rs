@@ -58,7 +58,7 @@ impl Model {
         let (runner, process) = (RwLock::default(), std::process::id());
         let mut model = Model { class: options.class, listing, routes, runner, process };
         let route = model.usual();
-        let runner = route.source.open(route.stage(None)?, &options.device, stages.places)?;
+        let runner = route.source.open(route.stage(None)?, options, stages.places)?;
         model.runner = RwLock::new(Some(Arc::new(runner)));
         Ok(model)
     }

@@ -19,8 +19,10 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadOptions {
-    /// `"vulkan"`, `"vulkan:N"` or `"cpu"`.
+    /// `"vulkan"`, `"vulkan:N"` or `"cpu"`; several that share batches, with commas between, or `"all"` usable ones.
     pub device: String,
+    /// Whether several devices may be of different kinds, so that the last bits depend on the one that computes a text.
+    pub mixed: bool,
     /// The type to which weights are rounded, and in which a device stores the encoder's numbers; the CPU stores
     /// float32 in place of floating-point types. `None` for the default, or else the model's own.
     #[serde(deserialize_with = "named")]
@@ -61,6 +63,7 @@ impl Default for LoadOptions {
     fn default() -> Self {
         LoadOptions {
             device: "vulkan".into(),
+            mixed: false,
             dtype: Some(DTypeChoice::Given(DType::F32)),
             default_dtype: None,
             max_seq_length: None,

@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
     }
 
     /// Runs all texts in batches, each started as soon as it is full; after a device fault the unfinished batches run
-    /// on the CPU.
+    /// on the devices that are left, or on the CPU.
     pub fn run(
         &mut self,
         work: &mut Work<'_>,
@@ -220,8 +220,10 @@ impl<'a> Session<'a> {
                         drop(pending);
                         work.waiting.push_front(batch);
                     }
-                    self.replace(&error)?;
-                    program = self.program(work.stage)?;
+                    if !program.goes_on() {
+                        self.replace(&error)?;
+                        program = self.program(work.stage)?;
+                    }
                 }
                 Err(error) => return Err(error),
             }

@@ -4,16 +4,19 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::LoadOptions;
 use crate::array::ByLength;
-use crate::backend::choose::{self, DeviceRequest};
+use crate::backend::choose;
+use crate::backend::several::{Member, Several};
 #[cfg(feature = "vulkan")]
 use crate::backend::vulkan;
-use crate::backend::{Backend, BackendKind, Executable, ProgramOptions, cpu};
+use crate::backend::{Backend, BackendKind, Choice, Executable, ProgramOptions, cpu};
 use crate::graph::Plan;
 use crate::graph::fuse::Fusion;
 use crate::graph::shaders::Registry;
 use crate::model::encoder::{Built, Input, outputs};
 use crate::model::weights::Weights;
+use crate::numerics::Numerics;
 use crate::ops::Op;
 use crate::settings::Settings;
 use crate::stats::COUNTERS;
@@ -90,16 +93,16 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Chooses a device and uploads the weights of a stage, the first of `places`; if it cannot run, the CPU does.
-    pub fn open(&self, stage: &Stage, device: &str, places: usize) -> Result<Runner> {
-        let request = device.parse::<DeviceRequest>()?;
+    /// Chooses a device, or several, and uploads the weights of a stage, the first of `places`; if it cannot run, the CPU does.
+    pub fn open(&self, stage: &Stage, options: &LoadOptions, places: usize) -> Result<Runner> {
         #[cfg(feature = "vulkan")]
-        if request != DeviceRequest::Cpu {
+        if options.device != "cpu" {
             vulkan::check_process()?;
         }
-        let runner = match choose::open(request, &self.settings) {
+        let mixed = options.mixed || options.numerics == Some(Numerics::Everywhere);
+        let runner = match choose::open_each(&options.device, mixed, &self.settings) {
             Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. })) => self.take_over(places, &error)?,
-            choice => choice.map(|choice| Runner::new(choice.backend, choice.reason, places))?,
+            choices => Runner::new(choices?, places),
         };
         let runner = match runner.program(self, stage) {
             Err(error) if runner.may_move(&error) => self.take_over(places, &error)?,
@@ -117,24 +120,29 @@ impl Source {
         }
         log::warn!(target: "grilly", "{reason}");
         COUNTERS.fallbacks.fetch_add(1, Relaxed);
-        Ok(Runner::new(cpu::backend(), reason, places))
+        Ok(Runner::new(vec![Choice { backend: cpu::backend(), reason }], places))
     }
 }
 
-/// A device and the programs on it.
+/// A device, or several that share the batches, and the programs there.
 pub(super) struct Runner {
     pub kind: BackendKind,
     pub device: String,
     pub reason: String,
-    backend: Arc<dyn Backend>,
+    /// Not empty.
+    devices: Vec<(Arc<Member>, Arc<dyn Backend>)>,
     /// By the places of their stages, each prepared on first use.
     programs: Vec<Mutex<Option<Arc<dyn Executable>>>>,
 }
 
 impl Runner {
-    fn new(backend: Arc<dyn Backend>, reason: String, places: usize) -> Self {
-        let (kind, device) = (backend.kind(), backend.device_name().to_owned());
-        Runner { kind, device, reason, backend, programs: (0..places).map(|_| Mutex::default()).collect() }
+    fn new(choices: Vec<Choice>, places: usize) -> Self {
+        let names: Vec<&str> = choices.iter().map(|choice| choice.backend.device_name()).collect();
+        let reasons: Vec<&str> = choices.iter().map(|choice| choice.reason.as_str()).collect();
+        let (kind, device, reason) = (choices[0].backend.kind(), names.join(", "), reasons.join(", "));
+        let member = |choice: Choice| (Member::new(choice.backend.device_name().to_owned()), choice.backend);
+        let devices = choices.into_iter().map(member).collect();
+        Runner { kind, device, reason, devices, programs: (0..places).map(|_| Mutex::default()).collect() }
     }
 
     /// The program of a stage; uploads its weights on first use.
@@ -146,14 +154,32 @@ impl Runner {
         Ok(program.insert(self.prepare(source, stage)?).clone())
     }
 
-    /// A program of a stage that is not among the source's.
+    /// A program of a stage that is not among the source's; of several devices one that fails here takes no part.
     pub fn prepare(&self, source: &Source, stage: &Stage) -> Result<Arc<dyn Executable>> {
-        prepare(&*self.backend, stage, &source.weights, source.options)
+        let prepare = |backend: &dyn Backend| prepare(backend, stage, &source.weights, source.options);
+        if let [(_, backend)] = &self.devices[..] {
+            return prepare(&**backend);
+        }
+        let (mut programs, mut failed) = (Vec::new(), None);
+        for (member, backend) in &self.devices {
+            match prepare(&**backend) {
+                Ok(program) => programs.push((member.clone(), program)),
+                Err(error) if error.is_device_fault() => {
+                    member.note(&error);
+                    failed = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match failed {
+            Some(error) if programs.is_empty() => Err(error),
+            _ => Ok(Arc::new(Several::new(programs))),
+        }
     }
 
-    /// As [`Backend::builds`].
+    /// As [`Backend::builds`], of the first device.
     pub fn builds(&self, plan: &Plan) -> String {
-        self.backend.builds(plan)
+        self.devices[0].1.builds(plan)
     }
 
     /// The number of its programs.

@@ -52,7 +52,7 @@ def test_scores_of_every_size(same, size):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_scores_beyond_2_to_the_20_weigh_by_their_distance_from_the_largest(same, sign):
-    """Keys of one score but for some units: near and far from 0 a query attends alike; texts with and without such queries."""
+    """Keys of one score but for some units: a query attends alike near 0 and far from it, beside others or not."""
     q, k, v, *ends = operands("far", [70, 5, 65])
     q, k = np.abs(q), np.abs(k) * F(1e-3)
     k[:, 3::32] = F(1)

@@ -97,7 +97,7 @@ def test_other_drivers_have_the_hashes(driver, vulkan):
 @pytest.mark.vulkan
 @pytest.mark.skipif(not LONG or lavapipe.AVX512, reason="long, and the processor rounds as it should")
 def test_a_driver_that_rounds_otherwise_is_refused(vulkan):
-    """Without AVX-512 vectors of 512 bits round 2.5 to 3: the known answers of the mode tell, and the CPU must take over."""
+    """Without AVX-512 vectors of 512 bits round 2.5 to 3: the known answers of the mode tell."""
     code = "from everywhere import classes; classes.main('vulkan', 'family:bert')"
     environment = os.environ | lavapipe.environment("512") | {"GRILLY_STRICT": "1"}
     command = [sys.executable, "-c", code]

@@ -16,7 +16,16 @@ from .test_classes import HASHES, ROWS
 DOWN, ZEROS = 0x2000, 0x8040
 #: The place of that register among the words of the C library's floating-point environment.
 MXCSR = 7
-SOME = ("family:bert", "family:mpnet", "family:llama", "states:t5", "ternary:bitnet", "scores:bert", "words:bert", "static")
+SOME = (
+    "family:bert",
+    "family:mpnet",
+    "family:llama",
+    "states:t5",
+    "ternary:bitnet",
+    "scores:bert",
+    "words:bert",
+    "static",
+)
 
 pytestmark = pytest.mark.skipif(
     (platform.machine(), platform.libc_ver()[0]) != ("x86_64", "glibc"), reason="the register of x86-64, by glibc"

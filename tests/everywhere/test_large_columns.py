@@ -17,8 +17,8 @@ READERS = re.compile(
     r"(?:query|key|value|intermediate\.dense|[qkv]_proj|gate_proj|up_proj|SelfAttention\.[qkv]|DenseReluDense\.wi)\.weight$"
 )
 TURNED = re.compile(r"(?:c_attn|c_fc)\.weight$")
-#: More than four times the error of float32, whose numbers have 24 bits each where a row has them together: 1.2e-6 beside
-#: 1.7e-7, where relu leaves sums of the large columns, and 4.9e-7 beside 8.5e-8.
+#: More than four times the error of float32, whose numbers have 24 bits each where a row has them together: 1.2e-6
+#: beside 1.7e-7, where relu leaves sums of the large columns, and 4.9e-7 beside 8.5e-8.
 MISSED = {("t5", 10_000, "plain"): 8, ("bert", 10_000, "plain"): 6}
 REFERENCES = {"bert": None} | family_reference.REFERENCES
 

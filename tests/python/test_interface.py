@@ -35,7 +35,7 @@ def test_constructor_arguments():
         "tokenizer_kwargs": None, "config_kwargs": None, "similarity_fn_name": None, "model_name_or_path": None,
         "modules": None, "trust_remote_code": False, "use_auth_token": None, "model_card_data": None,
         "backend": "torch", "num_threads": None, "memory_limit": None, "float32_products": None,
-        "numerics": None,
+        "numerics": None, "mixed": False,
     }  # fmt: skip
     assert defaults(VulkanSentenceTransformer) == expected
     kinds = [p.kind for p in inspect.signature(VulkanSentenceTransformer).parameters.values()]
@@ -83,7 +83,8 @@ def test_an_unknown_keyword_of_the_constructor():
         ({"config_kwargs": {"num_hidden_layers": 0}}, ValueError, "num_hidden_layers is 0"),
         ({"backend": "onnx"}, NotImplementedError, "backend is 'onnx'"),
         ({"token": "a", "use_auth_token": "b"}, ValueError, "older name"),
-        ({"devices": ["vulkan:0", "vulkan:1"]}, NotImplementedError, "one device"),
+        ({"devices": ["vulkan:0", "vulkan:1"], "device": "cpu"}, ValueError, "both device and devices"),
+        ({"mixed": 1}, TypeError, "mixed"),
         ({"devices": []}, ValueError, "empty"),
         ({"devices": "cpu"}, TypeError, "list"),
         ({"device": 3.0}, TypeError, "float"),

@@ -6,13 +6,13 @@ import functools
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from grilly._core import check_arguments, numerics_name
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.inputs import agreed, choose_dtype, device_name, need_type, positive
+from grilly.inputs import agreed, check_device, choose_dtype, device_name, need_type, positive
 
 DTYPE_KEYS = ("dtype", "torch_dtype")
 # Keys of these arguments that are taken here; the core says of the others what they do.
@@ -50,6 +50,8 @@ class ModelArguments:
     memory_limit: int | None = None
     float32_products: Literal["split", "plain"] | None = None
     numerics: str | None = None
+    devices: Sequence[Any] | str | None = None
+    mixed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -57,7 +59,8 @@ class Options:
     """What the core loads a folder by: its `LoadOptions`, all by name."""
 
     kind: str
-    device: str
+    device: str  # several with commas between
+    mixed: bool
     dtype: str | None
     default_dtype: str | None  # of the class; config.json may say that products are in integers
     max_seq_length: int | None
@@ -84,7 +87,9 @@ class Choices:
 Parameters = ParamSpec("Parameters")
 Given = TypeVar("Given", bound=ModelArguments)
 #: Arguments that sentence-transformers does not have; they are the last of every constructor.
-OURS = ("dtype", "max_seq_length", "num_threads", "memory_limit", "float32_products", "numerics")
+OURS = (
+    "dtype", "max_seq_length", "num_threads", "memory_limit", "float32_products", "numerics", "devices", "mixed",
+)  # fmt: skip
 
 
 def constructor(
@@ -132,11 +137,12 @@ def choose(given: ModelArguments, kind: str, default_dtype: str | None) -> Choic
         if given.modules is not None:
             problem += "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
         raise InvalidTypeError(problem)
-    device, notes = given.device, list(notes_on(given))
+    device, notes = check_device(given.device, given.devices), list(notes_on(given))
     given_to = {name: getattr(given, name) for name in HERE}
     model, processor, config = (checked(name, values) for name, values in given_to.items())
     need_type(given.float32_products, str | None, "float32_products", "str")
     need_type(given.numerics, str | None, "numerics", "str")
+    need_type(given.mixed, bool, "mixed", "bool")
     need_type(model.get("default_task"), str | None, "model_kwargs['default_task']", "str")
     placed = model.get("device_map")
     if placed is not None:
@@ -155,11 +161,12 @@ def choose(given: ModelArguments, kind: str, default_dtype: str | None) -> Choic
     )
     notes.extend(check_arguments(passed))
     chosen = device_name(device)
-    if device is not None and str(device).partition(":")[0] not in ("vulkan", "cpu"):
+    if device is not None and str(device) != chosen and str(device).partition(":")[0] not in ("vulkan", "cpu"):
         notes.append(f"device {device!r} is taken as {chosen!r}")
     options = Options(
         kind=kind,
         device=chosen,
+        mixed=given.mixed,
         dtype=dtype_of(given, default_dtype, model, config),
         default_dtype=default_dtype,
         max_seq_length=limit_of(given, processor),

@@ -8,6 +8,7 @@ from typing import Any
 
 from grilly._core import EmbeddingModel, Encoded
 from grilly.closed import closed
+from grilly.devices import share
 from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.inputs import device_name, logger, need_type, positive
 from grilly.sentence_transformer.sequence import ModuleSequence
@@ -61,20 +62,24 @@ class Calls(ModuleSequence):
         """Checks a request for texts of a task."""
         size = positive(request.batch_size, "batch_size")
         prompt = self._prompt(request.prompt, request.prompt_name, request.task)
-        core = self._core_on(self._one_device(request.device, request.pool, request.chunk_size))
+        core = self._core_on(self._devices(request.device, request.pool, request.chunk_size))
         return Call(core=core, options={"prompt": prompt, "task": task, "batch_size": size, "tokens": False})
 
-    def _one_device(self, device: Any, pool: Any, chunk_size: int | None) -> Any:
-        """The device of a call; None for the model's own, which is also used for pools and several devices."""
+    def _devices(self, device: Any, pool: Any, chunk_size: int | None) -> Any:
+        """The device of a call, or several; None for the model's own, also in place of several that do not exist."""
         if pool is not None:
             check_pool(pool)
         elif isinstance(device, list | tuple):
-            self.start_multi_process_pool(device)
+            pool = self.start_multi_process_pool(device)
         else:
             return device
         if chunk_size is not None:
             positive(chunk_size, "chunk_size")
-        return None
+        return pool["processes"] if self._shares(pool["processes"]) else None
+
+    def _shares(self, names: list[str]) -> bool:
+        """Whether these devices, more than one, can share the model's batches."""
+        return share(names, self._options.mixed or self._core.numerics != "run")
 
     def _prompt(self, prompt: Any, prompt_name: str | None, task: str | None = None) -> str:
         """The text prepended to every input; `task` is the one whose prompts are looked up if none is named."""
@@ -106,10 +111,11 @@ class Calls(ModuleSequence):
     # ------------------------------------------------------------------------------------------- pools of processes
 
     def start_multi_process_pool(self, target_devices: Iterable[Any] | None = None) -> dict[str, Any]:
-        """The `pool` argument of `encode`. No process is started: a single one uses the model's whole device.
+        """The `pool` argument of `encode`. No process is started: a single one uses all of the devices.
 
         Args:
-            target_devices: Devices by name; they are checked, logged once and not used. Default: the model's own.
+            target_devices: Devices by name, which share the batches of a call if so many of one kind exist; otherwise
+                the model's own device computes, which is logged once. Default: the model's own.
 
         Returns:
             A dict with the keys `input`, `output` and `processes`, as in sentence-transformers.
@@ -129,7 +135,8 @@ class Calls(ModuleSequence):
         devices = [device_name(device) for device in given]
         if not devices:
             raise InvalidArgumentError("the list of devices is empty, expected at least one device")
-        self._say(f"no process is started for {devices}: this one encodes on {self.requested_device}")
+        where = "all of them" if self._shares(devices) else self.requested_device
+        self._say(f"no process is started for {devices}: this one encodes on {where}")
         return {"input": None, "output": None, "processes": devices}
 
     @staticmethod

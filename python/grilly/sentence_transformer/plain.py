@@ -65,6 +65,10 @@ class SentenceTransformer(Model):
         numerics: `"run"`, the numbers of the device that runs, or `"everywhere"`, the same bits on every device, in
             float32 or int8 (`"everywhere-1"`: this version of them); default: the choice of `grilly.configure`, which
             is `"run"`. The guide "The same bits everywhere" tells what it costs.
+        devices: In place of `device` several, which share the batches of a call: a list of `"vulkan:N"`, or `"all"`,
+            every usable GPU. The rows are those of one. One that fails hands its batches to the others.
+        mixed: Whether they may be of different kinds or drivers, where the last bits of a row depend on the one that
+            computes it; default False. With `numerics="everywhere"` they may, since the bits are the same.
 
     Attributes:
         model_name: The name as it was given.
@@ -158,7 +162,7 @@ class SentenceTransformer(Model):
             precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, as `grilly.util` has them.
             convert_to_numpy: False returns a list of the rows, as arrays.
             convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
-            device: The device for this call only; a list of devices acts as a pool.
+            device: The device for this call only, or a list of devices that share its batches, as of a pool.
             normalize_embeddings: Whether each row is divided by `max(norm, 1e-12)`.
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.inputs import check_device
 from grilly.sentence_transformer.aliases import arguments_of, as_request, texts_by_any_name
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
@@ -37,7 +36,7 @@ class VulkanSentenceTransformer(Model):
             `"int8"` multiplies tokens and weights as 8-bit integers, the rest as float16, or as bfloat16 for a
             checkpoint of that type, or as float32 where numbers are the same everywhere. As in sentence-transformers,
             embeddings of float16 are float16 and those of the others float32.
-        devices: A list in place of `device`; one entry.
+        devices: As for `SentenceTransformer`, like `mixed`.
         prompts: Texts by name, prepended to inputs; override the model's own.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
         truncate_dim: Dimensions kept of each embedding; default: the model's own, usually all.
@@ -109,7 +108,7 @@ class VulkanSentenceTransformer(Model):
         max_seq_length: int | None = None,
         *,
         dtype: Any = "float32",
-        devices: Sequence[str] | None = None,
+        devices: Sequence[Any] | str | None = None,
         prompts: dict[str, str] | None = None,
         default_prompt_name: str | None = None,
         truncate_dim: int | None = None,
@@ -132,6 +131,7 @@ class VulkanSentenceTransformer(Model):
         memory_limit: int | None = None,
         float32_products: Literal["split", "plain"] | None = None,
         numerics: str | None = None,
+        mixed: bool = False,
     ) -> None:
         if model_name_or_path is not None and model_name != DEFAULT_NAME:
             raise InvalidArgumentError("both model_name and model_name_or_path are given; they are one argument")
@@ -139,7 +139,7 @@ class VulkanSentenceTransformer(Model):
             raise InvalidArgumentError("both processor_kwargs and tokenizer_kwargs are given; they are one argument")
         given = SentenceArguments(
             model_name if model_name_or_path is None else model_name_or_path, modules=modules,
-            device=check_device(device, devices), prompts=prompts, default_prompt_name=default_prompt_name,
+            device=device, devices=devices, mixed=mixed, prompts=prompts, default_prompt_name=default_prompt_name,
             cache_folder=cache_folder, trust_remote_code=trust_remote_code, revision=revision,
             local_files_only=local_files_only, token=token, use_auth_token=use_auth_token, model_kwargs=model_kwargs,
             processor_kwargs=processor_kwargs if tokenizer_kwargs is None else tokenizer_kwargs,
@@ -202,7 +202,7 @@ class VulkanSentenceTransformer(Model):
             precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, by `grilly.quantization`.
             convert_to_numpy: False returns a list of the rows.
             convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
-            device: The device for this call only; a list of devices acts as a pool.
+            device: The device for this call only, or a list of devices that share its batches, as of a pool.
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.
             chunk_size: Accepted with a pool; no number depends on it.

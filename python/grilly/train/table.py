@@ -83,8 +83,8 @@ def memory_rows(device: str, models: Sequence[str]) -> Iterator[tuple[str, ...]]
 def memory(device: str, model: str, windows: int, checkpointed: bool) -> int:
     """Bytes that a model in training holds in three steps, at most.
 
-    On a Vulkan device it is what `grilly.stats()["bytes_held"]` has grown by, on the CPU what the largest resident memory
-    of the process has.
+    On a Vulkan device it is what `grilly.stats()["bytes_held"]` has grown by, on the CPU what the largest resident
+    memory of the process has.
 
     Raises:
         UnsupportedError: The system does not tell the memory of a process.

@@ -91,6 +91,14 @@ pub fn open(position: Option<usize>, settings: &Settings) -> Result<Choice> {
     Ok(Choice { backend: Arc::new(Vulkan(opened)), reason })
 }
 
+/// The number of usable devices.
+///
+/// # Errors
+/// As [`devices`].
+pub fn usable(settings: &Settings) -> Result<usize> {
+    Ok(devices(settings)?.devices.iter().filter(|listed| listed.position.is_some()).count())
+}
+
 struct Vulkan(Arc<Opened>);
 
 impl Backend for Vulkan {
@@ -100,6 +108,10 @@ impl Backend for Vulkan {
 
     fn device_name(&self) -> &str {
         &self.0.device.capabilities.name
+    }
+
+    fn driver(&self) -> &str {
+        &self.0.device.capabilities.driver
     }
 
     fn builds(&self, plan: &Plan) -> String {

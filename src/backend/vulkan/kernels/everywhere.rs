@@ -53,9 +53,8 @@ impl Needs {
         let sizes = sizes(to.shape(1));
         let [_, n, k] = sizes;
         let found = matrix::KERNEL.fitting((DType::F32, Numerics::Everywhere), to.capabilities, Some([n, k]));
-        let fits = |variant: &&Variant| {
-            variant.shared_bytes <= to.capabilities.shared_memory && Linear::of(to.op()).is_some()
-        };
+        let fits =
+            |variant: &&Variant| variant.shared_bytes <= to.capabilities.shared_memory && Linear::of(to.op()).is_some();
         let fitting = found.ok().filter(fits);
         let form = if fitting.is_some() { Form::Digits } else { Form::Words };
         let wide = fitting.and_then(Variant::matrix).is_some_and(|[rows, ..]| rows == 16);

@@ -138,9 +138,7 @@ fn optional(
         Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
         Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
         Feature::CooperativeMatrixF16 => multiplies(feature, vk::ComponentTypeKHR::FLOAT16),
-        Feature::CooperativeMatrixBf16 => {
-            bfloat16.matrices == vk::TRUE && multiplies(feature, BFLOAT16_COMPONENT)
-        }
+        Feature::CooperativeMatrixBf16 => bfloat16.matrices == vk::TRUE && multiplies(feature, BFLOAT16_COMPONENT),
         Feature::CooperativeMatrixS8 | Feature::CooperativeMatrixS8Eights => {
             f12.shader_int8 == vk::TRUE && multiplies(feature, vk::ComponentTypeKHR::SINT8)
         }
