@@ -103,14 +103,19 @@ impl Case {
         let sight = op.sight(i as i64, length);
         let value = |j: usize| row(&self.v[((start + j) * op.kv_heads + g) * d..][..d]);
         let (mut most, mut l, mut o, mut broken) = (-(1 << 30), 0.0f32, vec![0.0f32; d], false);
+        let scores = (0..length).filter(|j| *j < sight.leading || sight.near.contains(j));
+        let scores = scores.map(|j| (j, self.score(start, [i, j], [h, g]))).filter(|(_, s)| *s != f32::NEG_INFINITY);
+        let scores: Vec<(usize, f32)> = scores.collect();
+        // Relative to the largest where that lies beyond 2^20.
+        let largest = scores.iter().map(|(_, s)| *s).reduce(f32::max).unwrap_or(0.0).clamp(f32::MIN, f32::MAX);
+        let reference = if largest.abs() > 1_048_576.0 { largest } else { 0.0 };
         for block in (0..length).step_by(64) {
-            let seen = (block..length.min(block + 64)).filter(|j| *j < sight.leading || sight.near.contains(j));
-            let scores = seen.map(|j| (j, self.score(start, [i, j], [h, g]))).filter(|(_, s)| *s != f32::NEG_INFINITY);
-            let seen: Vec<(usize, f32, i32)> = scores
+            let seen = scores.iter().filter(|(j, _)| (block..block + 64).contains(j));
+            let seen: Vec<(usize, f32, i32)> = seen
                 .map(|(j, s)| {
-                    broken |= s.is_nan() || value(j).1 == NOT_FINITE;
-                    let (e, n) = parts(s);
-                    (j, e, n)
+                    broken |= s.is_nan() || value(*j).1 == NOT_FINITE;
+                    let (e, n) = parts(*s - reference);
+                    (*j, e, n)
                 })
                 .collect();
             let Some(own) = seen.iter().map(|(_, _, n)| *n).max() else { continue };
