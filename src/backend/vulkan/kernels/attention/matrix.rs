@@ -39,6 +39,10 @@ pub fn blocks(to: &Lowering<'_>, op: &Attention, variant: &'static Variant) -> F
             && shared_bytes(variant, &Constants::from(*blocks).values(variant)) <= capabilities.shared_memory
     };
     if let Some([block_q, keys]) = op.blocks {
+        // The lanes that share a row each take its keys in eights: attention-matrix.rows-shared.glsl.
+        if !in_quads && !keys.is_multiple_of(capabilities.subgroup_size / 2) {
+            return Err("a subgroup's lanes cannot share a block of so many keys");
+        }
         let invocations =
             (block_q / variant.matrix().map_or(1, |[rows, ..]| rows)).checked_mul(capabilities.subgroup_size);
         // What is beyond any device is refused by its sizes, whichever build runs.

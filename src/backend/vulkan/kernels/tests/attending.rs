@@ -130,6 +130,12 @@ fn attention_takes_the_blocks_it_is_asked_for_or_says_why_not() {
     unknown.features.retain(|feature| *feature != Feature::MatrixRowsInQuads);
     assert_eq!(found(DType::F16, [128, 128], &unknown).unwrap().variant.name, "attention-registers");
     assert_eq!(found(DType::F16, [64, 32], &unknown).unwrap().variant.name, "attention-matrix-float16");
+    // Four of 64 lanes share a row, in eights.
+    let wide = Capabilities { subgroup_size: 64, ..unknown };
+    assert_eq!(found(DType::F16, [64, 32], &wide).unwrap().variant.name, "attention-matrix-float16");
+    for keys in [16, 48] {
+        assert_eq!(found(DType::F16, [64, keys], &wide).unwrap().variant.name, "attention-registers");
+    }
     assert!(fault(DType::F16, [128, 256], &able).contains("in float16: it needs 65536 bytes"));
     assert!(fault(DType::F16, [24, 32], &able).contains("block_q is 24, expected a multiple of 16"));
 }
