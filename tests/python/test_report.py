@@ -36,7 +36,8 @@ def prepared(monkeypatch):
             names = [name for place, name in enumerate(parts.PARTS[part]) if place % share == 0 or name == CHECK]
             monkeypatch.setitem(parts.PARTS, part, {name: parts.PARTS[part][name] for name in names})
             code = f"parts.PARTS[{part!r}] = {{n: parts.PARTS[{part!r}][n] for n in {names!r}}}\n{code}"
-        code = f"import os, time\nfrom grilly import testing\nfrom grilly.report import parts, timings\ntimings.SECONDS = 1e-3\n{code}\nparts.main()"
+        start = "import os, time\nfrom grilly import testing\nfrom grilly.report import parts, timings"
+        code = f"{start}\ntimings.SECONDS = 1e-3\n{code}\nparts.main()"
         monkeypatch.setattr(processes, "COMMAND", [sys.executable, "-c", code])
 
     return prepare
