@@ -79,6 +79,7 @@ def _called(device: str, row: Row, numerics: str | None = None) -> list[Array]:
 
 def check(row: Row, device: str) -> Facts:
     """A row on the device beside float64: what ran it, with which kernels, and how far it is off."""
+    _core.engine(device)  # opened before anything is counted: a device is probed by dispatches
     before, counted = _counts(), _core.stats()
     found = _called(device, row)
     kernels = [name for name, count in _counts().items() if count > before.get(name, 0)]
