@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BOUNDS", "REFERENCES", "TINY", "U", "of_activation", "summed"]
+__all__ = ["BOUNDS", "REFERENCES"]
 
 Array = npt.NDArray[Any]
 Operands = list[Any]

@@ -40,15 +40,15 @@ class Values:
         return np.asarray(self.rng.random(shape) + 0.25, dtype=self.dtype)
 
     def bits(self, *shape: int) -> Array:
-        """Zeros and ones, integers."""
+        """Zeros and ones, as integers."""
         return np.asarray(self.rng.random(shape) < 0.6, dtype=np.int32)
 
     def ids(self, most: int, *shape: int) -> Array:
-        """Integers below `most`."""
+        """Integers from 0 to below `most`."""
         return np.asarray(self.rng.integers(0, most, shape), dtype=np.int32)
 
     def bytes(self, *shape: int) -> Array:
-        """Integers of 8 bits."""
+        """Integers of 8 bits, of either sign."""
         return np.asarray(self.rng.integers(-128, 128, shape), dtype=np.int8)
 
 
@@ -91,7 +91,7 @@ class Row:
         return [x.astype(float) if x.dtype.kind == "f" else x for x in self.operands()]
 
     def expected(self) -> tuple[Array, ...]:
-        """The results in float64."""
+        """The results as float64 NumPy computes them."""
         found = REFERENCES[self.operation](self.wide(), self.attributes)
         return found if isinstance(found, tuple) else (np.asarray(found),)
 
