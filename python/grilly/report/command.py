@@ -42,14 +42,14 @@ def main(given: argparse.Namespace) -> int:
     if given.out.exists() and not given.overwrite:
         raise InvalidArgumentError(f"{given.out} is there already; --overwrite replaces it")
     report: dict[str, Any] = {}
-    for report in collect(given.device):
+    for report in collect(given.device, SECONDS):
         _core.write_files(given.out.parent, [(given.out.name, text_of(report).encode())], True)
     print("\n".join(summary(report)))
     print(f"\nWrote {given.out}: please attach it to an issue.")
     return 1 if failures(report) else 0
 
 
-def collect(device: str, seconds: float = SECONDS) -> Iterator[dict[str, Any]]:
+def collect(device: str, seconds: float) -> Iterator[dict[str, Any]]:
     """The report as far as it is known, again after every row, at last with `finished` set.
 
     Args:
@@ -83,7 +83,7 @@ def text_of(report: dict[str, Any]) -> str:
     Example:
         >>> import json
         >>> from grilly.report.command import collect, text_of
-        >>> list(json.loads(text_of(next(collect("cpu")))))
+        >>> list(json.loads(text_of(next(collect("cpu", 0.0)))))
         ['summary', 'asked', 'finished', 'versions', 'environment']
     """
     entries = []
