@@ -139,6 +139,8 @@ def test_no_more_processes_than_a_few(tmp_path, prepared):
     rows = list(report["checks"].values())
     assert len(rows) > processes.MOST_PROCESSES and report["finished"]
     assert [list(row) for row in rows] == [["failed"]] * 6 + [["not_run"]] * (len(rows) - 6)
+    told = f"FAILURE: checks: {len(rows) - 6} of {len(rows)} not run: 6 processes ended"
+    assert told in report["summary"]
 
 
 def test_what_was_written_stays_where_the_program_ends(tmp_path, monkeypatch):

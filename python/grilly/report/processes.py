@@ -61,7 +61,7 @@ def rows_of(part: str, device: str, end: float) -> Iterator[tuple[str, dict[str,
                 finally:
                     if done < len(names):
                         process.kill()
-            if done < len(names):
+            if done < len(names) and time.monotonic() < end:
                 yield names[done], {"failed": _why(process.returncode, said)}
                 done += 1
 

@@ -22,10 +22,12 @@ def failures(report: Report) -> list[str]:
     """
     found = []
     for part in PARTS:
-        for name, row in report.get(part, {}).items():
-            for kind in ("failed", "not_run"):
-                if kind in row:
-                    found.append(f"{part}, {name}: {kind.replace('_', ' ')}: {row[kind]}")
+        rows = report.get(part, {})
+        left = [row["not_run"] for row in rows.values() if "not_run" in row]
+        found += [f"{part}: {left.count(why)} of {len(rows)} not run: {why}" for why in sorted(set(left))]
+        for name, row in rows.items():
+            if "failed" in row:
+                found.append(f"{part}, {name}: failed: {row['failed']}")
             if row.get("verdict") == "wrong":
                 of = "other bits than the CPU's" if part == "same_bits" else row.get("text", "")
                 found.append(f"{part}, {name}: wrong: {of}")
