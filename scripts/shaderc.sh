@@ -2,18 +2,19 @@
 # Builds libshaderc_combined.a once a machine, outside `target`, and prints the folder that holds it. The shaderc crate
 # takes it from there (SHADERC_LIB_DIR) in seconds; left to itself it would build shaderc anew in every `target`.
 #
-# usage: scripts/shaderc.sh
+# usage: scripts/shaderc.sh [TARGET CMAKE_OPTION...]      for another machine: its name in the cache, and how CMake crosses
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 library=libshaderc_combined.a
 
-if [ -n "${SHADERC_LIB_DIR:-}" ] && [ -f "$SHADERC_LIB_DIR/$library" ]; then
+if [ $# = 0 ] && [ -n "${SHADERC_LIB_DIR:-}" ] && [ -f "$SHADERC_LIB_DIR/$library" ]; then
     echo "$SHADERC_LIB_DIR"
     exit
 fi
 
 version=$(awk '/^name = "shaderc-sys"$/ { getline; gsub(/"/, ""); print $3 }' "$root/Cargo.lock")
-target=$(rustc -vV | sed -n 's/^host: //p')
+target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
+crossing=("${@:2}")
 [ -n "$version" ] && [ -n "$target" ] || { echo "shaderc.sh: no shaderc-sys in Cargo.lock, or no rustc" >&2; exit 1; }
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/grilly
 folder=$cache/shaderc-$version-small-$target
@@ -43,16 +44,16 @@ packages = json.load(sys.stdin)["packages"]
 print(next(pathlib.Path(p["manifest_path"]).parent for p in packages if p["name"] == "shaderc-sys") / "build")') &&
     cmake -S "$sources" -B build -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-Os -DNDEBUG -ffunction-sections -fdata-sections" \
         -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DENABLE_SPVREMAPPER=OFF -DENABLE_GLSLANG_BINARIES=OFF \
-        -DSHADERC_SKIP_TESTS=ON -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_WERROR=OFF &&
+        -DSHADERC_SKIP_TESTS=ON -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_WERROR=OFF "${crossing[@]}" &&
     ninja -C build shaderc_combined
 }
 
-# One build at a time; whoever waited finds the library ready.
-exec 9>"$cache/shaderc.lock"
+# One build of it at a time; whoever waited finds the library ready.
+exec 9>"$folder.lock"
 flock 9
 if [ ! -f "$folder/$library" ]; then
-    log=$cache/shaderc-build.log
-    echo "Building shaderc $version once for this machine (3 to 6 minutes on two cores) into $folder; log in $log" >&2
+    log=$folder.log
+    echo "Building shaderc $version for $target, once on this machine (3 to 6 minutes on two cores), into $folder; log in $log" >&2
     scratch=$(mktemp -d "$cache/build-XXXXXX")
     trap 'rm -rf "$scratch"' EXIT
     if ! (build >"$log" 2>&1 9>&-); then

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks that a Rust new enough for the crate is there, and adds the named rustup components where they are missing.
+# Checks that a Rust new enough for the crate is there, and adds what is named and missing through rustup: components, and the standard
+# library of targets.
 #
-# usage: scripts/toolchain.sh [COMPONENT...]      components: rustfmt, clippy
+# usage: scripts/toolchain.sh [COMPONENT|TARGET...]      components: rustfmt, clippy; targets: aarch64-unknown-linux-gnu
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -17,6 +18,13 @@ fi
 
 for component in "$@"; do
     case $component in
+        *-*-*)
+            [ -d "$(rustc --print sysroot)/lib/rustlib/$component/lib" ] || rustup target add "$component" || {
+                echo "Rust's standard library for $component is missing; run: rustup target add $component" >&2
+                exit 1
+            }
+            continue
+            ;;
         clippy) command=cargo-clippy ;;
         *) command=$component ;;
     esac

@@ -99,7 +99,7 @@ impl Arch {
             #[cfg(target_arch = "x86_64")]
             pulp::Arch::V3(_) => "avx2",
             #[cfg(target_arch = "aarch64")]
-            pulp::Arch::Neon(_) | pulp::Arch::NeonFcma(_) => "neon",
+            pulp::Arch::Neon(_) => "neon",
             _ => "scalar",
         }
     }
