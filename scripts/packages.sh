@@ -15,6 +15,7 @@ build|cmake|required|have cmake
 build|ninja-build|required|have ninja
 build|pkg-config|required|have pkg-config
 build|python3-venv|required|"$python" -c "import ensurepip, venv"
+build|advancecomp|optional|have advzip
 run|libvulkan1|required|shared_library libvulkan.so.1
 run|mesa-vulkan-drivers|required|any /usr/share/vulkan/icd.d/*.json /usr/local/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json
 text|bible-kjv|required|have bible

@@ -23,4 +23,7 @@ export CARGO_ZIGBUILD_ZIG_PATH=$zig
     --target "$triple" --zig --compatibility "manylinux_${glibc/./_}" \
     --config "target.$triple.shaderc.rustc-link-search=[\"native=$shaderc\"]" \
     --config "target.$triple.shaderc.rustc-link-lib=[\"static:-bundle=shaderc_combined\"]"
+if command -v advzip >/dev/null; then
+    advzip -q -z -2 dist/arm/grilly-*.whl
+fi
 ls -l dist/arm/grilly-*.whl
