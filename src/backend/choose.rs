@@ -1,8 +1,37 @@
 //! Resolves a device string to a backend, and falls back to the CPU when no such device exists.
 
-use super::{Choice, cpu};
+use std::sync::Arc;
+
+use super::{Backend, cpu};
 use crate::settings::Settings;
 use crate::{Error, Result};
+
+/// The kind of a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BackendKind {
+    /// A Vulkan device.
+    Vulkan,
+    /// The host's processor.
+    Cpu,
+}
+
+impl BackendKind {
+    /// `"vulkan"` or `"cpu"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            BackendKind::Vulkan => "vulkan",
+            BackendKind::Cpu => "cpu",
+        }
+    }
+}
+
+/// A backend and the reason it was chosen.
+pub struct Choice {
+    /// The backend that plans run on.
+    pub backend: Arc<dyn Backend>,
+    /// One sentence for `info()` and the log.
+    pub reason: String,
+}
 
 /// A parsed device string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,29 +11,12 @@ pub mod vulkan;
 use std::any::Any;
 use std::sync::Arc;
 
+pub use choose::{BackendKind, Choice};
+
 use crate::graph::{Plan, Value};
 use crate::ops::Counts;
 use crate::tensor::WeightSource;
 use crate::{Error, Result};
-
-/// The kind of a backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BackendKind {
-    /// A Vulkan device.
-    Vulkan,
-    /// The host's processor.
-    Cpu,
-}
-
-impl BackendKind {
-    /// `"vulkan"` or `"cpu"`.
-    pub fn name(self) -> &'static str {
-        match self {
-            BackendKind::Vulkan => "vulkan",
-            BackendKind::Cpu => "cpu",
-        }
-    }
-}
 
 /// The limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,14 +248,6 @@ pub trait ArrayEngine: Send + Sync {
     fn synchronize(&self) -> Result<()>;
     /// `false` once the device is lost.
     fn usable(&self) -> bool;
-}
-
-/// A backend and the reason it was chosen.
-pub struct Choice {
-    /// The backend that plans run on.
-    pub backend: Arc<dyn Backend>,
-    /// One sentence for `info()` and the log.
-    pub reason: String,
 }
 
 /// A device that plans run on.
