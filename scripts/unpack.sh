@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Unpacks Debian's packages into a folder, once. Nothing is installed. Of this machine's architecture come the named packages and what
-# they need that is not installed, and of others, as NAME:ARCHITECTURE, these alone; with another ARCHITECTURE all that they need comes,
-# from the C library on.
+# they need that is not installed, and of others, as NAME:ARCHITECTURE, these alone; with another ARCHITECTURE, and from another RELEASE
+# with its backports, all that they need comes, from the C library on.
 #
-# usage: scripts/unpack.sh FOLDER ARCHITECTURE PACKAGE...
+# usage: scripts/unpack.sh FOLDER ARCHITECTURE[/RELEASE] PACKAGE...
 set -euo pipefail
-folder=$1 architecture=$2 packages=("${@:3}")
+folder=$1 architecture=${2%/*} release=${2#"${2%/*}"} packages=("${@:3}")
+release=${release#/}
 [ ! -e "$folder/ready" ] || exit 0
 
 rm -rf "$folder"
 mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
 folder=$(cd "$folder" && pwd)
-if [ "$architecture" = "$(dpkg --print-architecture)" ]; then
+if [ -z "$release" ] && [ "$architecture" = "$(dpkg --print-architecture)" ]; then
     options=(-o "APT::Architectures::=$architecture")
     for package in "${packages[@]}"; do
         [[ $package != *:* ]] || options+=(-o "APT::Architectures::=${package#*:}")
@@ -19,6 +20,13 @@ if [ "$architecture" = "$(dpkg --print-architecture)" ]; then
 else
     touch "$folder/status"
     options=(-o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture" -o "Dir::State::status=$folder/status")
+fi
+if [ -n "$release" ]; then
+    mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep -m 1 -E '/debian/?$' || echo http://deb.debian.org/debian)
+    key=/usr/share/keyrings/debian-archive-keyring.gpg
+    printf "deb [signed-by=$key] ${mirror%/} %s main\n" "$release" "$release-backports" >"$folder/sources.list"
+    options+=(-o "Dir::Etc::sourcelist=$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null
+        -o "APT::Default-Release=$release-backports")
 fi
 apt() {
     apt-get -q "${options[@]}" -o Debug::NoLocking=1 -o APT::Sandbox::User= -o Dir::State::lists="$folder/lists" \

@@ -5,10 +5,12 @@
 // Reduction order: keys in blocks of 64 from the text's first, each an exact sum; blocks are rescaled by powers of two.
 // Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM is a multiple of 32; subgroups as the variant's.
 //# numerics = ["everywhere"]
-//# # Where there are none, `attention-everywhere` runs, with the same result. A variant without EIGHTS, for 16x16x32 and subgroups of
-//# # 32, is to be added when it has run on such a device.
+//# # Where there are none, `attention-everywhere` runs, with the same result.
 //# made_of = { constants = "Blocks" }
-//# variants = [{ name = "eights", needs = ["coopmat_s8_s32_8x8x8", "int8", "int64", "subgroup_shuffle"], when = ["subgroup_size >= 8", "subgroup_size <= 8"], defines = { EIGHTS = "1" } }]
+//# variants = [
+//#     { needs = ["coopmat_s8_s32_16x16x32", "int8", "int64", "subgroup_shuffle"], when = ["subgroup_size >= 32", "subgroup_size <= 32"] },
+//#     { name = "eights", needs = ["coopmat_s8_s32_8x8x8", "int8", "int64", "subgroup_shuffle"], when = ["subgroup_size >= 8", "subgroup_size <= 8"], defines = { EIGHTS = "1" } },
+//# ]
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #include "everywhere/digit-matrices.glsl"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from grilly.closed import closed
 from grilly.report import attention, gathering, products  # noqa: F401
 from grilly.report.references import BOUNDS, REFERENCES, Array, Attributes, Operands
 
@@ -18,6 +19,7 @@ __all__ = ["UNITS", "Row", "Values"]
 UNITS = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 2.0**-134)}
 
 
+@closed()
 class Values:
     """Operands that depend on a row's name alone.
 
@@ -52,6 +54,7 @@ class Values:
         return np.asarray(self.rng.integers(-128, 128, shape), dtype=np.int8)
 
 
+@closed()
 @dataclass(frozen=True)
 class Row:
     """One call of an operation.

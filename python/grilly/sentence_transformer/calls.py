@@ -75,11 +75,8 @@ class Calls(ModuleSequence):
             return device
         if chunk_size is not None:
             positive(chunk_size, "chunk_size")
-        return pool["processes"] if self._shares(pool["processes"]) else None
-
-    def _shares(self, names: list[str]) -> bool:
-        """Whether these devices, more than one, can share the model's batches."""
-        return share(names, self._options.mixed or self._core.numerics != "run")
+        names: list[str] = pool["processes"]
+        return names if share(names, self._options.mixed or self._core.numerics != "run") else None
 
     def _prompt(self, prompt: Any, prompt_name: str | None, task: str | None = None) -> str:
         """The text prepended to every input; `task` is the one whose prompts are looked up if none is named."""
@@ -135,8 +132,10 @@ class Calls(ModuleSequence):
         devices = [device_name(device) for device in given]
         if not devices:
             raise InvalidArgumentError("the list of devices is empty, expected at least one device")
-        where = "all of them" if self._shares(devices) else self.requested_device
-        self._say(f"no process is started for {devices}: this one encodes on {where}")
+        alone = f"else on {self.requested_device}"
+        self._say(
+            f"no process is started for {devices}: this one encodes on them where they can share batches, {alone}"
+        )
         return {"input": None, "output": None, "processes": devices}
 
     @staticmethod

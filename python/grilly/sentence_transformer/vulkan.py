@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
+from grilly.inputs import check_device
 from grilly.sentence_transformer.aliases import arguments_of, as_request, texts_by_any_name
 from grilly.sentence_transformer.encoding import Output, Texts, Wanted
 from grilly.sentence_transformer.model import Model
@@ -139,7 +140,7 @@ class VulkanSentenceTransformer(Model):
             raise InvalidArgumentError("both processor_kwargs and tokenizer_kwargs are given; they are one argument")
         given = SentenceArguments(
             model_name if model_name_or_path is None else model_name_or_path, modules=modules,
-            device=device, devices=devices, mixed=mixed, prompts=prompts, default_prompt_name=default_prompt_name,
+            device=check_device(device, devices), mixed=mixed, prompts=prompts, default_prompt_name=default_prompt_name,
             cache_folder=cache_folder, trust_remote_code=trust_remote_code, revision=revision,
             local_files_only=local_files_only, token=token, use_auth_token=use_auth_token, model_kwargs=model_kwargs,
             processor_kwargs=processor_kwargs if tokenizer_kwargs is None else tokenizer_kwargs,
