@@ -20,7 +20,7 @@
 #include "everywhere/exact-integers.glsl"
 #include "everywhere/digit-products.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 512) in;
 layout(constant_id = 0) const uint HEAD_DIM = 64;
 #include "attention.masks.glsl"
 
@@ -34,7 +34,7 @@ layout(std430, binding = 7) writeonly buffer Y { float y[]; };
 const uint QUERIES = 64u;
 const uint KEYS = 64u;
 // Invocations that share a query: quads of keys lane + 4 i of a block are theirs.
-const uint LANES = 4u;
+const uint LANES = 8u;
 const uint OWN = KEYS / LANES;
 
 // Pieces of a digit: of a row of HEAD_DIM columns, of one of 64 keys.
@@ -48,11 +48,11 @@ const uint KEY_STRIDE = KEY_PIECES + APART;
 // Pieces of a row of 64 scores, or results, which begin at multiples of 16 bytes.
 const uint SCORE_STRIDE = (4u * 64u + 16u) / PIECE_BYTES;
 
-// Subgroups of which neighbours have different rows of matrices; matrices of a row that are a subgroup's.
+// Subgroups of which neighbours have different rows of matrices; matrices of a row that are a subgroup's, of results at most.
 const uint ROW_MATRICES = QUERIES / SIDE;
-const uint ACROSS = SUBGROUPS / ROW_MATRICES;
+const uint ACROSS = 512u / LANES_OF_MATRIX / ROW_MATRICES;
 const uint SCORES = KEYS / SIDE / ACROSS;
-const uint RESULTS = HEAD_DIM / SIDE / ACROSS;
+const uint RESULTS = (HEAD_DIM / SIDE + ACROSS - 1u) / ACROSS;
 
 #include "attention-everywhere-matrix.tiles.glsl"
 
@@ -89,23 +89,32 @@ void main() {
     Kept kept = nothing_kept(0.0);
 
     LAST_TEXT(first_text, counts.texts, q_offsets[middle] <= first)
+    Met own = met(first_text, last, first + row);
     bool again = false;
-    for (uint text = first_text; text < counts.texts && q_offsets[text] < last; text += again ? 0u : 1u) {
-        Met own = met(text, first, last, row);
-        if (!own.some) {
+    for (uint text = first_text, end; text < counts.texts && q_offsets[text] < last; text = again ? text : end) {
+        end = met_together(text, last);
+        if (q_offsets[end] == q_offsets[text]) {
             continue;
         }
-        own.own = own.own && (!again || kept.reference != 0.0);
-        uint limit = uint(end_of(own.of_some));
-        for (uint at = seen_from(0u, own.of_some); at < limit; at = seen_from(at + KEYS, own.of_some)) {
-            uint block = own.first_key + at;
-            uint keys = min(KEYS, own.keys - at);
+        bool here = own.own && own.text >= text && own.text < end && (!again || kept.reference != 0.0);
+        uint begin = first_key_of(text);
+        uint all = first_key_of(end - 1u) + keys_of(end - 1u) - begin;
+        Sight some = end - text == 1u ? sight_of_tile(text, first, last) : Sight(0, 0, int(all));
+        uint limit = uint(end_of(some));
+        for (uint at = seen_from(0u, some); at < limit; at = seen_from(at + KEYS, some)) {
+            uint block = begin + at;
+            uint keys = min(KEYS, all - at);
+            // What of keys and values the block needs is read before the tiles of the last block are done with.
+            uvec4 values[HELD];
+            hold_v(block, keys, kv_heads, kv_head, values);
+            uint key = (block + min(me, keys - 1u)) * kv_heads + kv_head;
+            int key_exponent = int(k[key * HEAD_PIECES].x);
+            int value_exponent = int(v[key * HEAD_PIECES * (PIECE_BYTES / 4u)]);
             barrier();
             stage_k(block, keys, kv_heads, kv_head);
             if (me < KEYS) {
-                uint key = (block + min(me, keys - 1u)) * kv_heads + kv_head;
-                key_exponents[me] = int(k[key * HEAD_PIECES].x);
-                value_exponents[me] = int(v[key * HEAD_PIECES * (PIECE_BYTES / 4u)]);
+                key_exponents[me] = key_exponent;
+                value_exponents[me] = value_exponent;
             }
             if (me % LANES == 0u) {
                 query_exponents[row] = query_exponent;
@@ -130,7 +139,7 @@ void main() {
                 coopMatLoad(of_column, key_exponents, column, 0u, gl_CooperativeMatrixLayoutRowMajor);
                 [[unroll]] for (uint e = 0u; e < found.length(); e++) {
                     bool finite = of_row[e] != NOT_FINITE && of_column[e] != NOT_FINITE;
-                    float score = settled(element(sums, e, of_row[e] + of_column[e] - 44));
+                    float score = element(sums, e, of_row[e] + of_column[e] - 44);
                     found[e] = finite ? score : uintBitsToFloat(0x7fc00000u);
                 }
                 uint place = own_row * SCORE_STRIDE + column * 4u / PIECE_BYTES;
@@ -138,14 +147,14 @@ void main() {
             }
             barrier();
 
-            stage_v(block, keys, kv_heads, kv_head);
+            stage_v(values);
             float scores[OWN];
             UNROLLED for (uint j = 0u; j < OWN; j++) {
                 uint bytes = 4u * own_key(j);
                 scores[j] = uintBitsToFloat(rows[row * SCORE_STRIDE + bytes / PIECE_BYTES][bytes % PIECE_BYTES / 4u]);
             }
             int weights[OWN];
-            Added added = weigh(scores, own, at, kept, weights);
+            Added added = weigh(scores, own, here, block, kept, weights);
             if (me % LANES == 0u) {
                 query_exponents[row] = added.exponent;
                 shrinks[row] = added.shrink;
@@ -167,6 +176,9 @@ void main() {
             coopMatLoad(shrink, shrinks, own_row, 0u, gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint i = 0u; i < RESULTS; i++) {
                 uint column = own_column + i * ACROSS * SIDE;
+                if (column >= HEAD_DIM) {
+                    break;
+                }
                 SUM sums[5];
                 clear(sums);
                 UNROLLED for (uint step = 0u; step < KEYS / TERMS; step++) {
@@ -185,7 +197,7 @@ void main() {
                 }
             }
         }
-        again = meets_again(text, own, again, kept);
+        again = meets_again(text, here, again, kept);
     }
 
     // Results pass through shared memory, 64 columns at a time.
@@ -194,7 +206,7 @@ void main() {
         barrier();
         [[unroll]] for (uint i = 0u; i < RESULTS; i++) {
             uint column = own_column + i * ACROSS * SIDE;
-            if (column / 64u == start / 64u) {
+            if (column < HEAD_DIM && column / 64u == start / 64u) {
                 uint place = own_row * SCORE_STRIDE + column % 64u * 4u / PIECE_BYTES;
                 coopMatStore(result[i], rows, place, SCORE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             }

@@ -87,17 +87,21 @@ void main() {
     Kept kept = nothing_kept(0.0);
 
     LAST_TEXT(first_text, counts.texts, q_offsets[middle] <= first)
+    Met own = met(first_text, last, first + row);
     bool again = false;
-    for (uint text = first_text; text < counts.texts && q_offsets[text] < last; text += again ? 0u : 1u) {
-        Met own = met(text, first, last, row);
-        if (!own.some) {
+    for (uint text = first_text, end; text < counts.texts && q_offsets[text] < last; text = again ? text : end) {
+        end = met_together(text, last);
+        if (q_offsets[end] == q_offsets[text]) {
             continue;
         }
-        own.own = own.own && (!again || kept.reference != 0.0);
-        uint limit = uint(end_of(own.of_some));
-        for (uint at = seen_from(0u, own.of_some); at < limit; at = seen_from(at + KEYS, own.of_some)) {
-            uint block = own.first_key + at;
-            uint keys = min(KEYS, own.keys - at);
+        bool here = own.own && own.text >= text && own.text < end && (!again || kept.reference != 0.0);
+        uint begin = first_key_of(text);
+        uint all = first_key_of(end - 1u) + keys_of(end - 1u) - begin;
+        Sight some = end - text == 1u ? sight_of_tile(text, first, last) : Sight(0, 0, int(all));
+        uint limit = uint(end_of(some));
+        for (uint at = seen_from(0u, some); at < limit; at = seen_from(at + KEYS, some)) {
+            uint block = begin + at;
+            uint keys = min(KEYS, all - at);
             barrier();
             begin_measures(OF_KEYS, 2u * KEYS);
             barrier();
@@ -129,11 +133,11 @@ void main() {
                 scores[j] = product_of(parts[j], query_exponent, exponent_at(OF_KEYS + lane + LANES * j));
             }
 #ifdef DISTANCES
-            add_distances(scores, int(at) - (own.place - int(row)), uvec4(first, last - first, block, keys));
+            add_distances(scores, int(at) - place_of(first - q_offsets[text], q_offsets[text + 1u] - q_offsets[text], all), uvec4(first, last - first, block, keys));
 #endif
 
             int own_weights[OWN];
-            Added added = weigh(scores, own, at, kept, own_weights);
+            Added added = weigh(scores, own, here, block, kept, own_weights);
             [[unroll]] for (uint j = 0u; j < OWN; j++) {
                 weights[row * WEIGHT_STRIDE + own_key(j)] = halves(own_weights[j]);
             }
@@ -161,7 +165,7 @@ void main() {
                 }
             }
         }
-        again = meets_again(text, own, again, kept);
+        again = meets_again(text, here, again, kept);
     }
 
     float inverse = divided(1.0, kept.total);

@@ -1,39 +1,65 @@
-// Which texts a tile meets; from the scores of a block the integers of its weights, and what becomes of the blocks before. The
-// shader has OWN keys of a query in each of its LANES invocations, own_key(j) the number in the block, of KEYS, of the j-th;
-// value_exponent(key) of a row of values, NOT_FINITE or NOTHING if it has none; largest_of_lanes and sum_of_lanes over a query's
-// invocations; UNROLLED before loops over OWN.
+// Which texts a tile meets; from the scores of a block the integers of its weights, and what becomes of the blocks before. Nothing is
+// computed under a condition, so that the keys of an invocation are computed together. The shader has OWN keys of a query in each of
+// its LANES invocations, own_key(j) the number in the block, of KEYS, of the j-th; value_exponent(key) of a row of values, NOT_FINITE or
+// NOTHING if it has none; largest_of_lanes and sum_of_lanes over a query's invocations; UNROLLED before loops over OWN.
 
-// What a tile's queries and a row's own meet in a text.
+// What a row's query meets in its text.
 struct Met {
-    // Whether a query of the tile is one of the text's, and whether the row's is.
-    bool some;
+    // Whether there is a query.
     bool own;
-    // The text's first key, and their number.
+    // The text, its first key, and their number.
+    uint text;
     uint first_key;
     uint keys;
-    // The position of the row's query.
+    // The position of the query.
     int place;
-    Sight of_some;
     Sight of_row;
     // Where the head's row of biases begins.
     uint table;
 };
 
-// Queries first .. last - 1 and, of these, the row's, in a text.
-Met met(uint text, uint first, uint last, uint row) {
+// The first key of a text.
+uint first_key_of(uint text) {
+    return kv_offsets[text / push.shared_by];
+}
+
+uint keys_of(uint text) {
+    return kv_offsets[text / push.shared_by + 1u] - first_key_of(text);
+}
+
+// The row's query, one of first .. last - 1, the first of which is one of the text `first_text`.
+Met met(uint first_text, uint last, uint query) {
+    uint text = first_text;
+    while (query < last && q_offsets[text + 1u] <= query) {
+        text++;
+    }
     uint begin = q_offsets[text];
-    uint end = min(q_offsets[text + 1u], last);
-    uint queries = q_offsets[text + 1u] - begin;
-    uint first_key = kv_offsets[text / push.shared_by];
-    uint keys = kv_offsets[text / push.shared_by + 1u] - first_key;
-    uint start = max(first, begin);
-    int first_place = place_of(start - begin, queries, keys);
-    int place = place_of(first + row - begin, queries, keys);
-    Sight of_some = sight_of_any(first_place, first_place + int(end - 1u - start), int(keys));
-    bool own = first + row >= begin && first + row < end;
+    uint keys = keys_of(text);
+    int place = place_of(query - begin, q_offsets[text + 1u] - begin, keys);
     uint head = text * gl_NumWorkGroups.y + gl_WorkGroupID.y;
     uint table = BIAS ? head % push.bias_rows * (2u * push.reach + 1u) : 0u;
-    return Met(begin < end, own, first_key, keys, place, of_some, sight_of(place, int(keys)), table);
+    return Met(query < last, text, first_key_of(text), keys, place, sight_of(place, int(keys)), table);
+}
+
+// Texts `text` .. end - 1 are met together: several where their keys are no more than a block's in all, so that each has its one
+// block within it.
+uint met_together(uint text, uint last) {
+    uint end = text + 1u;
+#ifndef DISTANCES
+    uint begin = first_key_of(text);
+    while (end < counts.texts && q_offsets[end] < last && first_key_of(end) + keys_of(end) - begin <= KEYS) {
+        end++;
+    }
+#endif
+    return end;
+}
+
+// Of a text: at least the keys that queries first .. last - 1 see.
+Sight sight_of_tile(uint text, uint first, uint last) {
+    uint begin = q_offsets[text], queries = q_offsets[text + 1u] - begin, keys = keys_of(text);
+    int from = place_of(max(first, begin) - begin, queries, keys);
+    int to = place_of(min(last, begin + queries) - 1u - begin, queries, keys);
+    return sight_of_any(from, to, int(keys));
 }
 
 // The next block from key `at` on that a query of the tile sees.
@@ -77,13 +103,13 @@ shared uint met_again;
 
 // Whether a text is met again, by the queries whose largest score lies beyond 2^20: they begin anew, with scores relative to that.
 // Every invocation must call it, after its first barrier.
-bool meets_again(uint text, Met own, bool again, inout Kept kept) {
+bool meets_again(uint text, bool own, bool again, inout Kept kept) {
     int largest = largest_of_lanes(kept.largest);
     if (again) {
         return false;
     }
     float score = intBitsToFloat(ordered(largest));
-    if (own.own && largest != NOTHING && abs(score) > 1048576.0) {
+    if (own && largest != NOTHING && abs(score) > 1048576.0) {
         kept = nothing_kept(clamp(score, -3.40282347e38, 3.40282347e38));
         atomicMax(met_again, text + 1u);
     }
@@ -105,15 +131,24 @@ void weight_parts(float x, out float e, out int power) {
     power = integer(n);
 }
 
-// round(e 2^(d + 30)), d <= 0.
+// round(e 2^(d + 30)), d <= 0, ties to even, of e in 0.5 .. 2.
 uint fixed_point(float e, int d) {
     uint bits = floatBitsToUint(e);
-    uint mantissa = (bits & 0x007fffffu) | 0x00800000u;
-    int places = clamp(120 - int(bits >> 23) - d, -7, 25);
-    if (places <= 0) {
-        return mantissa << uint(-places);
-    }
-    return (mantissa + ((1u << uint(places)) >> 1) - 1u + ((mantissa >> uint(places)) & 1u)) >> uint(places);
+    uint mantissa = ((bits & 0x007fffffu) | 0x00800000u) << 7u;
+    // From 32 places on less than half is left.
+    int places = 127 - int(bits >> 23) - d;
+    uint within = uint(min(places, 31));
+    uint half_place = places > 7 ? (1u << (within - 1u)) - 1u + ((mantissa >> within) & 1u) : 0u;
+    return places > 31 ? 0u : (mantissa + half_place) >> within;
+}
+
+// round(e 2^shift), ties to even, below 2^24, of e in 0.5 .. 2.
+int weight_integer(float e, int shift) {
+    uint bits = floatBitsToUint(e);
+    int mantissa = int((bits & 0x007fffffu) | 0x00800000u);
+    int places = clamp(150 - int(bits >> 23) - shift, 0, 25);
+    int half_place = places > 0 ? (1 << (places - 1)) - 1 + ((mantissa >> places) & 1) : 0;
+    return (mantissa + half_place) >> places;
 }
 
 // A score from its products: scaled, capped, and with the bias of a key's distance, in a row of the table from `table` on.
@@ -131,8 +166,9 @@ float finished_score(float score, uint table, int distance) {
     return score;
 }
 
-// Turns the scores of the block from the text's key `at` on into integers of weights, those of hidden keys into 0.
-Added weigh(float scores[OWN], Met text, uint at, inout Kept kept, out int weights[OWN]) {
+// Turns the scores of the block of keys from `block` on into integers of weights; those of hidden keys, and of all if the row's
+// query is not `own`, into 0.
+Added weigh(float scores[OWN], Met text, bool own, uint block, inout Kept kept, out int weights[OWN]) {
     // The weights e 2^n of visible keys; n of others is NONE.
     float e[OWN];
     int n[OWN];
@@ -140,22 +176,18 @@ Added weigh(float scores[OWN], Met text, uint at, inout Kept kept, out int weigh
     int bad = 0;
     UNROLLED for (uint j = 0u; j < OWN; j++) {
         uint key = own_key(j);
-        n[j] = NONE;
-        e[j] = 1.0;
-        if (text.own && at + key < text.keys && sees(text.of_row, int(at + key))) {
-            float score = finished_score(scores[j], text.table, int(at + key) - text.place);
-            // Negative infinity is a masked key.
-            if (floatBitsToUint(score) != 0xff800000u) {
-                weight_parts(score - kept.reference, e[j], n[j]);
-                if (is_nan(score) || value_exponent(key) == NOT_FINITE) {
-                    bad = 1;
-                    n[j] = NONE;
-                } else {
-                    kept.largest = max(kept.largest, ordered(floatBitsToInt(score)));
-                }
-                block_power = max(block_power, n[j]);
-            }
-        }
+        int place = int(block + key - text.first_key);
+        float score = finished_score(scores[j], text.table, place - text.place);
+        weight_parts(score - kept.reference, e[j], n[j]);
+        // Negative infinity is a masked key.
+        bool there = own && uint(place) < text.keys && sees(text.of_row, place);
+        bool spoils = is_nan(score) || value_exponent(key) == NOT_FINITE;
+        bool masked = floatBitsToUint(score) == 0xff800000u;
+        bad |= int(there && !masked && spoils);
+        bool visible = there && !masked && !spoils;
+        n[j] = visible ? n[j] : NONE;
+        kept.largest = max(kept.largest, visible ? ordered(floatBitsToInt(score)) : NOTHING);
+        block_power = max(block_power, n[j]);
     }
     block_power = largest_of_lanes(block_power);
     kept.spoilt = largest_of_lanes(bad) > 0 || kept.spoilt;
@@ -165,21 +197,18 @@ Added weigh(float scores[OWN], Met text, uint at, inout Kept kept, out int weigh
     int exponent = NONE;
     UNROLLED for (uint j = 0u; j < OWN; j++) {
         int value = value_exponent(own_key(j));
-        if (n[j] != NONE) {
-            add(sum, uvec2(n[j] - block_power < -33 ? 0u : fixed_point(e[j], n[j] - block_power), 0u));
-            if (value != NOTHING) {
-                exponent = max(exponent, n[j] + value + (int(floatBitsToUint(e[j]) + 65793u) >> 23) - 127);
-            }
-        }
+        bool visible = n[j] != NONE;
+        uint part = fixed_point(e[j], n[j] - block_power);
+        add(sum, uvec2(visible ? part : 0u, 0u));
+        int own_exponent = n[j] + value + (int(floatBitsToUint(e[j]) + 65793u) >> 23) - 127;
+        exponent = max(exponent, visible && value != NOTHING ? own_exponent : NONE);
     }
     sum = sum_of_lanes(sum);
     exponent = largest_of_lanes(exponent);
     UNROLLED for (uint j = 0u; j < OWN; j++) {
         int value = value_exponent(own_key(j));
-        weights[j] = 0;
-        if (n[j] != NONE && value != NOTHING) {
-            weights[j] = scaled_integer(e[j], n[j] + value + 22 - exponent);
-        }
+        int weight = weight_integer(e[j], n[j] + value + 22 - exponent);
+        weights[j] = n[j] != NONE && value != NOTHING ? weight : 0;
     }
     if (block_power == NONE) {
         return Added(0, SAME);

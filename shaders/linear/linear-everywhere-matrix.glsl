@@ -48,7 +48,7 @@ const uint TILE_M = 64u;
 // As shared memory of 32 KiB, or 48, has room for.
 const uint TILE_N = SIDE == 8 ? 64u : 128u;
 // Matrices of a subgroup side by side, and subgroups one below another.
-const uint COLUMNS = TILE_M * TILE_N / (2u * SIDE * SIDE * SUBGROUPS);
+const uint COLUMNS = TILE_M * TILE_N / (2u * SIDE * SIDE * 256u / LANES_OF_MATRIX);
 const uint BELOW = TILE_M / (2u * SIDE);
 // Pieces of a digit and a step of 64 terms.
 const uint PIECES = 64u / PIECE_BYTES;

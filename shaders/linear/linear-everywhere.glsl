@@ -4,7 +4,7 @@
 // the weight has several matrices, with N + K exponents each, and places of the result theirs: expert-rows.glsl.
 // Grid: x = ceil(N / 64), y = ceil(M / 64), of each expert's rows, continued along z; 16 x 16 invocations, each 4 x 4 results.
 // Reduction order: none that matters, as sums of integers are exact; then bias, activation, residual.
-// Assumes: K up to 131,072, so that 64 bits hold a sum.
+// Assumes: K up to 278,528.
 //# numerics = ["everywhere"]
 //# made_of = { push = "Product" }
 //#
@@ -93,7 +93,7 @@ void load_step(uint start) {
 }
 
 // The result of a finished sum.
-float finished(uvec2 sum, int x_exponent, int weight_exponent, uint at, uint column) {
+float finished(uvec3 sum, int x_exponent, int weight_exponent, uint at, uint column) {
     if (x_exponent == NOT_FINITE || weight_exponent == NOT_FINITE) {
         return uintBitsToFloat(0x7fc00000u);
     }

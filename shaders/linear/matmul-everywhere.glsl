@@ -4,7 +4,7 @@
 // Grid: x = ceil(N / 64), y = ceil(M / 64), z loops over batches, and over tiles beyond 65,535 along an axis; 16 x 16
 // invocations, each 4 x 4 results.
 // Reduction order: none that matters, as sums of integers are exact.
-// Assumes: K up to 131,072, so that 64 bits hold a sum; fewer than 2^32 elements.
+// Assumes: K up to 278,528; fewer than 2^32 elements.
 //# numerics = ["everywhere"]
 #include "arithmetic.glsl"
 #include "everywhere/exact-tiles.glsl"

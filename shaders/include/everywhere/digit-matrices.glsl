@@ -7,7 +7,7 @@
 #define SIDE 8
 #define TERMS 8
 #define PIECE uvec2
-#define SUBGROUPS 32u
+const uint LANES_OF_MATRIX = 8u;
 #define UNROLLED
 const uint PIECE_BYTES = 8u;
 const uint APART = 0u;
@@ -15,7 +15,7 @@ const uint APART = 0u;
 #define SIDE 16
 #define TERMS 32
 #define PIECE uvec4
-#define SUBGROUPS 8u
+const uint LANES_OF_MATRIX = 32u;
 #define UNROLLED [[unroll]]
 const uint PIECE_BYTES = 16u;
 const uint APART = 1u;

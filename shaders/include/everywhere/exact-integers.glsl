@@ -31,21 +31,19 @@ int scaled_integer(float x, int shift) {
     return (bits >> 31) != 0u ? -q : q;
 }
 
-// Three signed digits to the base 256, the lowest first, each in a byte.
-uvec3 digits_of(int q) {
-    int low = bitfieldExtract(q, 0, 8);
-    q = (q - low) >> 8;
-    int middle = bitfieldExtract(q, 0, 8);
-    return uvec3(low, middle, (q - middle) >> 8) & 0xffu;
+// The bytes of four words, the first of each in the first word, and so on.
+uvec4 transposed(uvec4 words) {
+    const uint EVEN = 0x00ff00ffu, ODD = 0xff00ff00u;
+    uvec2 even = (words.xz & EVEN) | ((words.yw & EVEN) << 8);
+    uvec2 odd = ((words.xz & ODD) >> 8) | (words.yw & ODD);
+    return uvec4((even.x & 0xffffu) | (even.y << 16), (odd.x & 0xffffu) | (odd.y << 16), (even.x >> 16) | (even.y & 0xffff0000u),
+                 (odd.x >> 16) | (odd.y & 0xffff0000u));
 }
 
-// The same of four integers, a word for each digit.
+// The three signed digits of four integers, a word for each digit.
 uvec3 digits_of(ivec4 q) {
-    uvec3 digits = uvec3(0u);
-    for (uint i = 0u; i < 4u; i++) {
-        digits |= digits_of(q[i]) << (8u * i);
-    }
-    return digits;
+    // The sum has each digit plus 128 in a byte.
+    return transposed(uvec4(q + 0x00808080)).xyz ^ 0x80808080u;
 }
 
 // Two halves of an integer of 24 bits, q = 4096 high + low, low in -2048 .. 2047, in a word.

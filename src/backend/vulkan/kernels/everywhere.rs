@@ -27,13 +27,15 @@ const MATRIX_COLUMNS: u32 = 128;
 /// Rows, and columns, of a workgroup that makes integers of rows, and that measures columns.
 const ROWS: u32 = 4;
 const COLUMNS: u32 = 64;
-/// Queries of a workgroup; on matrix cores.
+/// Queries of a workgroup; on matrix cores, and the invocations there.
 const QUERIES: u32 = 32;
 const MATRIX_QUERIES: u32 = 64;
+const MATRIX_INVOCATIONS: u32 = 512;
 /// Columns of a head that a workgroup makes integers of.
 const HEAD_COLUMNS: u32 = 1024;
-/// Terms of 46 bits that 64 bits hold.
-const MOST_TERMS: usize = 131_072;
+/// Terms of 46 bits that 64 bits hold, and most that a kernel adds.
+const SHORT_TERMS: usize = 131_072;
+const MOST_TERMS: usize = 278_528;
 
 /// What a product on a device needs besides its operands.
 pub(super) struct Needs {
@@ -133,10 +135,13 @@ fn rows_as_integers(
     to.add(build, part, &given, continued(rows.tiles(ROWS)))
 }
 
-/// Refuses sums of more terms than 64 bits hold.
-pub fn check_terms(to: &Lowering<'_>, terms: usize) -> Result<()> {
+/// Whether sums of so many terms need more than 64 bits.
+///
+/// # Errors
+/// `Unsupported` beyond the most that a kernel adds.
+pub fn are_long(to: &Lowering<'_>, terms: usize) -> Result<bool> {
     if terms <= MOST_TERMS {
-        return Ok(());
+        return Ok(terms > SHORT_TERMS);
     }
     Err(to.unsupported(format!("sums of {terms} terms, numerics=\"everywhere\" on Vulkan takes {MOST_TERMS}")))
 }
@@ -147,7 +152,7 @@ pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
     let rows = Rows::of(&to.result().shape)?;
     let needs = Needs::of(to);
     let Needs { sizes: [_, n, k], form, width, .. } = needs;
-    check_terms(to, k)?;
+    let long = are_long(to, k)?;
     let matrix = form == Form::Digits;
     let [integers, exponents] = needs.weight(to)?;
     let scratch = to.all_scratch();
@@ -176,7 +181,7 @@ pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
         let (bias, residual, activation) = (op.bias, op.residual == Residual::Added, number(op.activation));
         let build = match matrix {
             true => to.own(DType::F32, push.into(), matrix::Constants { bias, residual, activation })?,
-            false => to.own(DType::F32, push.into(), linear::Constants { bias, residual, activation })?,
+            false => to.own(DType::F32, push.into(), linear::Constants { bias, residual, activation, long })?,
         };
         let across = Extent::Fixed(group * slice.rows.div_ceil(width));
         let grid = [across, rows.tiles(group * TILE), Extent::Continued { axis: 1 }];
@@ -208,6 +213,7 @@ fn on_matrix_cores(to: &Lowering<'_>, op: &Attention) -> bool {
     op.distances.is_none()
         && op.head_dim.is_multiple_of(32)
         && starts_at(to, op, 0, 4).is_ok()
+        && to.capabilities.invocations >= MATRIX_INVOCATIONS
         && found.is_ok_and(|own| shared_bytes(own, &constants.values(own)) <= to.capabilities.shared_memory)
         && binds(to, &head_scratch(to, op).each_ref().map(|integers| (integers, 4))).is_ok()
 }

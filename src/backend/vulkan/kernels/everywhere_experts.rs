@@ -1,6 +1,6 @@
 //! Dispatches of `expert_linear` with the same bits on every device.
 
-use super::everywhere::{Needs, TILE, check_terms};
+use super::everywhere::{Needs, TILE, are_long};
 use super::linear::{experts_push, number};
 use super::rows::{Rows, slices};
 use crate::Result;
@@ -16,11 +16,11 @@ pub fn expert_linear_everywhere(to: &mut Lowering<'_>, op: &ExpertLinear) -> Res
     let rows = Rows::of_each(&to.result().shape)?;
     let needs = Needs::of(to);
     let [experts, n, k] = needs.sizes;
-    check_terms(to, k)?;
+    let long = are_long(to, k)?;
     let [integers, exponents] = needs.weight(to)?;
     for slice in slices(integers, experts, 4 * (n * k) as u64, to.capabilities)? {
         let push = experts_push(to, rows, [n, k], slice);
-        let constants = exact::Constants { bias: op.bias, activation: number(op.activation) };
+        let constants = exact::Constants { bias: op.bias, activation: number(op.activation), long };
         let build = to.own(DType::F32, push.into(), constants)?;
         let (across, down) = (Extent::Fixed((n as u32).div_ceil(TILE)), rows.tiles_of_groups(slice.rows, TILE, 1));
         let given = [("weight", slice.range), ("exponents", exponents)];

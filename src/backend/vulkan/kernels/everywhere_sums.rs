@@ -1,6 +1,6 @@
 //! Dispatches of `matmul` and `reduce` with the same bits on every device.
 
-use super::everywhere::{TILE, check_terms};
+use super::everywhere::{TILE, are_long};
 use super::matmul::{push, tiles};
 use super::reduce::Work;
 use super::rows::{EVERYWHERE_LANES, rows_per_group, spread};
@@ -14,8 +14,8 @@ use crate::ops::{Matmul, Reduce};
 /// `matmul`: one dispatch.
 pub fn matmul_everywhere(to: &mut Lowering<'_>, op: &Matmul) -> Result<()> {
     let product = op.strided([to.shape(0), to.shape(1)])?;
-    check_terms(to, product.depth)?;
-    let build = to.own(DType::F32, push(&product), matrices::Constants::default())?;
+    let long = are_long(to, product.depth)?;
+    let build = to.own(DType::F32, push(&product), matrices::Constants { long, ..matrices::Constants::default() })?;
     let batches = (product.batches() as u32).min(to.capabilities.workgroup_count[2]);
     let [across, down] = [product.columns, product.rows].map(|size| tiles(size, TILE));
     to.add(build, "", &[], [across, down, Extent::Fixed(batches)])
