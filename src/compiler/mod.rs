@@ -18,6 +18,7 @@ mod function;
 mod functions;
 pub(crate) mod glsl;
 mod include;
+mod matrices;
 mod module;
 mod places;
 mod register;

@@ -6,12 +6,13 @@ use rspirv::binary::Assemble;
 use rspirv::dr::{Instruction, Operand};
 use rspirv::spirv::{Capability, Decoration, Op};
 
+use super::matrices;
 use crate::backend::vulkan::{Feature, spirv};
 
 /// The features of [`Feature::ALL`] that a module requires.
 ///
 /// # Errors
-/// The name of a capability that grilly never enables on a device.
+/// What it requires that grilly never enables on a device.
 pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
     let module = spirv::load(words)?;
     let mut needs = Vec::new();
@@ -31,12 +32,16 @@ pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
             Capability::DotProduct | Capability::DotProductInput4x8Bit | Capability::DotProductInput4x8BitPacked => {
                 Feature::IntegerDotProduct
             }
-            Capability::CooperativeMatrixKHR => Feature::CooperativeMatrixF16,
+            Capability::CooperativeMatrixKHR => {
+                let named = matrices::features(&module).map_err(|name| format!("products of matrices as {name}"))?;
+                needs.extend(if named.is_empty() { vec![Feature::CooperativeMatrixF16] } else { named });
+                continue;
+            }
             Capability::PhysicalStorageBufferAddresses => Feature::BufferDeviceAddress,
             Capability::Float64 => Feature::Float64,
             Capability::Int64 => Feature::Int64,
             Capability::Int16 => Feature::Int16,
-            other => return Err(format!("{other:?}")),
+            other => return Err(format!("the SPIR-V capability {other:?}")),
         };
         if !needs.contains(&feature) {
             needs.push(feature);

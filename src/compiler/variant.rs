@@ -29,9 +29,9 @@ pub(super) fn of(
     interface: &Interface,
     generic: Option<&Variant>,
 ) -> Result<&'static Variant> {
-    let needs = module::needs(spirv).map_err(|capability| Error::PipelineCreationFailed {
+    let needs = module::needs(spirv).map_err(|what| Error::PipelineCreationFailed {
         shader: name.to_owned(),
-        reason: format!("it needs the SPIR-V capability {capability}, which grilly turns on on no device"),
+        reason: format!("it needs {what}, which grilly turns on on no device"),
         remedy: "write it without".into(),
     })?;
     let content = format!("{name} | {interface:?} | {:?} | {spirv:?}", generic.map(|g| (g.bindings, g.push)));

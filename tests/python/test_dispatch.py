@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import grilly
-from grilly import ShaderCompiler, ShaderCompilerConfig, functional
+from grilly import PipelineCreationFailed, ShaderCompiler, ShaderCompilerConfig, functional
 from grilly.compiler import dispatch
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
@@ -100,3 +100,45 @@ def test_what_it_refuses(function, changed, error, text):
     }
     with pytest.raises(error, match=text):
         dispatch(**(given | changed))
+
+
+MATRICES = """#version 460
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+layout(local_size_x = LANES) in;
+layout(std430, binding = 0) readonly buffer A { uint a[]; };
+layout(std430, binding = 1) readonly buffer B { uint b[]; };
+layout(std430, binding = 2) buffer Y { int y[]; };
+void main() {
+    coopmat<int8_t, gl_ScopeSubgroup, ROWS, TERMS, gl_MatrixUseA> left;
+    coopmat<int8_t, gl_ScopeSubgroup, TERMS, ROWS, gl_MatrixUseB> right;
+    coopMatLoad(left, a, 0, TERMS / 4, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(right, b, 0, TERMS / 4, gl_CooperativeMatrixLayoutColumnMajor);
+    coopmat<int, gl_ScopeSubgroup, ROWS, ROWS, gl_MatrixUseAccumulator> sum =
+        coopmat<int, gl_ScopeSubgroup, ROWS, ROWS, gl_MatrixUseAccumulator>(0);
+    sum = coopMatMulAdd(left, right, sum);
+    coopMatStore(sum, y, 0, ROWS, gl_CooperativeMatrixLayoutRowMajor);
+}
+"""
+
+
+@pytest.mark.parametrize(("rows", "terms"), [(16, 32), (8, 8), (8, 32)])
+def test_matrices_need_what_their_types_and_sizes_say(vulkan, tmp_path, rows, terms):
+    sizes = {"LANES": "32" if rows == 16 else "8", "ROWS": str(rows), "TERMS": str(terms)}
+    text = MATRICES
+    for name, size in sizes.items():
+        text = text.replace(name, size)
+    (tmp_path / "matrices.glsl").write_text(text)
+    compiler = ShaderCompiler(ShaderCompilerConfig(tmp_path, enable_caching=False))
+    random = np.random.default_rng(terms)
+    a, b = (random.integers(-128, 128, (rows, terms)).astype(np.int8) for _ in range(2))
+    buffers = {"a": a.view(np.uint32), "b": b.view(np.uint32), "y": np.zeros((rows, rows), np.int32)}
+    feature = f"coopmat_s8_s32_{rows}x{rows}x{terms}"
+    info = grilly.info()
+    if feature in next(row["features"] for row in info["devices"] if row["name"] == info["choice"]["name"]):
+        y = dispatch(compiler.get_compute_function("matrices"), 1, buffers)["y"].numpy()
+        assert np.array_equal(y, a.astype(np.int32) @ b.astype(np.int32).T)
+    else:
+        with pytest.raises(PipelineCreationFailed, match=feature):
+            dispatch(compiler.get_compute_function("matrices"), 1, buffers)
