@@ -1,10 +1,11 @@
 """`numerics="everywhere"` beside `"run"`: products on a GPU beside PyTorch's in float32, and texts embedded.
 
-`python benchmarks/everywhere.py [--device vulkan] [--rounds 5]`
+`python benchmarks/everywhere.py [--device vulkan] [--rounds 5] [--short 512] [--long 64]`
 
 Products are timed by the device's timestamps, the best of the rounds, after smaller ones have the bits of exact sums of
-integers in NumPy. The integers of the weight are made before, those of `x` count. Models have random weights; both
-encode the same texts in turns, and the ratio is the median of the rounds.
+integers in NumPy. The integers of the weight are made before, those of `x` count. Models have random weights, in
+float32 and in int8; they and sentence-transformers in float32 encode the same texts in turns, and a ratio is the median
+of the rounds.
 """
 
 from __future__ import annotations
@@ -112,29 +113,57 @@ def products(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def texts(device: str, rounds: int) -> list[dict[str, Any]]:
+def engines(path: str, device: str) -> dict[str, Any]:
+    """The model with both numbers, in float32 and in int8, and sentence-transformers in float32 if it is there."""
+    found: dict[str, Any] = {}
+    for dtype in ("float32", "int8"):
+        for of in ("run", "everywhere"):
+            found[f"{dtype} {of}"] = SentenceTransformer(path, device=device, dtype=dtype, numerics=of)
+    try:
+        import torch
+        from sentence_transformers import SentenceTransformer as Rival
+    except ImportError:
+        return found
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return found | {"rival": Rival(path, device="cpu" if device == "cpu" else "cuda")}
+
+
+def in_turns(every: dict[str, Any], given: list[str], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each engine in each round; the first of a round changes from round to round."""
+    names = list(every)
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            start = time.perf_counter()
+            every[name].encode(given, show_progress_bar=False)
+            taken[name].append(time.perf_counter() - start)
+    return taken
+
+
+def texts(device: str, rounds: int, counts: dict[str, int]) -> list[dict[str, Any]]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for shape in ("bert-base", "minilm"):
-            path = str(random_model.write(shape, Path(folder) / shape))
-            load = partial(SentenceTransformer, path, device=device, dtype="float32")
-            models = [load(numerics=of) for of in ("run", "everywhere")]
-            for name, given in {"short": workloads.short(512), "long": workloads.long(64)}.items():
-                apart = float(np.abs(models[0].encode(given) - models[1].encode(given)).max())
-                taken: list[list[float]] = []
-                for number in range(rounds):
-                    pair = [0.0, 0.0]
-                    for which in (0, 1) if number % 2 else (1, 0):
-                        start = time.perf_counter()
-                        models[which].encode(given)
-                        pair[which] = time.perf_counter() - start
-                    taken.append(pair)
-                ratio = statistics.median(run / everywhere for run, everywhere in taken)
-                speed = statistics.median(len(given) / everywhere for _, everywhere in taken)
-                rows.append({"shape": shape, "texts": name, "ratio": ratio, "texts_per_second": speed, "apart": apart})
-                print(f"{shape} {name}: {speed:.0f} texts/s, {ratio:.2f} x run, apart {apart:.1e}", flush=True)
-            for model in models:
-                model.close()
+            every = engines(str(random_model.write(shape, Path(folder) / shape)), device)
+            for name, count in counts.items():
+                given = getattr(workloads, name)(count)
+                results = {of: model.encode(given, show_progress_bar=False) for of, model in every.items()}
+                taken = in_turns(every, given, rounds)
+                for of in ("float32", "int8"):
+                    ours = taken[f"{of} everywhere"]
+                    row = {"shape": shape, "texts": name, "dtype": of, "seconds": taken}
+                    row["apart"] = float(np.abs(results[f"{of} run"] - results[f"{of} everywhere"]).max())
+                    for other in (f"{of} run", "rival"):
+                        if other in taken:
+                            pairs = zip(taken[other], ours, strict=True)
+                            row[f"beside {other}"] = statistics.median(theirs / here for theirs, here in pairs)
+                    row["texts_per_second"] = count / statistics.median(ours)
+                    rows.append(row)
+                    shown = {key: f"{value:.3g}" for key, value in row.items() if isinstance(value, float)}
+                    print(shape, name, of, shown, flush=True)
+            for name, model in every.items():
+                if name != "rival":
+                    model.close()
     return rows
 
 
@@ -142,12 +171,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="vulkan")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--short", type=int, default=512, help="short texts")
+    parser.add_argument("--long", type=int, default=64, help="long texts")
     given = parser.parse_args()
     wrong = differing() if given.device != "cpu" else []
     facts = {"machine": machine.machine(), "differing": wrong}
     if given.device != "cpu":
         facts["products"] = products(given.rounds)
-    facts["texts"] = texts(given.device, given.rounds)
+    facts["texts"] = texts(given.device, given.rounds, {"short": given.short, "long": given.long})
     device = "cpu" if given.device == "cpu" else grilly.info()["choice"]["name"]
     print(machine.save("everywhere", device, facts))
     print("differing bits:", wrong or "none")
