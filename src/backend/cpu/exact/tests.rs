@@ -67,6 +67,73 @@ fn weights_are_packed_alike_whatever_the_caller_has_set() {
     for arch in archs() {
         let pack = || Exact::new(arch, Balance::Weight, [columns, depth], read).unwrap();
         let (plain, other) = (pack(), altered(pack));
-        assert!(plain.panels[..] == other.panels[..] && plain.scales == other.scales);
+        let floats = |of: &Exact| match &of.form {
+            Form::Floats { panels, .. } => panels.to_vec(),
+            Form::Digits { .. } => Vec::new(),
+        };
+        assert!(floats(&plain) == floats(&other) && plain.scales == other.scales);
+        let product = |weight: &Exact| {
+            let mut y = vec![0.0; 3 * columns];
+            multiply(arch, Team::Alone, &weight_of_ones(depth), weight, |_, _| {}, &mut y).unwrap();
+            y
+        };
+        assert_eq!(product(&plain), product(&other));
+    }
+}
+
+fn weight_of_ones(depth: usize) -> Vec<f32> {
+    vec![1.0; 3 * depth]
+}
+
+#[test]
+fn digits_have_the_bits_of_float64() {
+    for (count, columns, depth) in [(1, 1, 1), (3, 65, 9), (33, 70, 64), (40, 600, 131), (5, 3, 4097)] {
+        let mut x: Vec<f32> = rows(depth).into_iter().flatten().collect();
+        x.resize(count * depth, 0.3);
+        let mut weight = numbers(columns * depth, 5);
+        weight.iter_mut().step_by(7).for_each(|w| *w *= 1e-6);
+        weight[0] = f32::MAX;
+        if columns > 2 {
+            weight[depth] = f32::INFINITY;
+        }
+        let read = |n: usize, row: &mut [f32]| -> Result<()> {
+            row.copy_from_slice(&weight[n * depth..][..depth]);
+            Ok(())
+        };
+        for by in [Balance::Weight, Balance::None] {
+            let product = |arch: Arch, unit: Option<ByteUnit>, team: Team| {
+                let weight = Exact::on(arch, unit, by, [columns, depth], read).unwrap();
+                assert_eq!(matches!(weight.form, Form::Digits { .. }), unit.is_some());
+                let mut y = vec![0.0; count * columns];
+                multiply(arch, team, &x, &weight, |_, _| {}, &mut y).unwrap();
+                y.into_iter().map(|y| if y.is_nan() { u32::MAX } else { y.to_bits() }).collect::<Vec<u32>>()
+            };
+            let expected = product(Arch::new(), None, Team::Alone);
+            for (arch, unit) in
+                archs().into_iter().flat_map(|arch| ByteUnit::all().into_iter().map(move |unit| (arch, unit)))
+            {
+                for team in [Team::Alone, Team::All(2)] {
+                    assert_eq!(
+                        product(arch, Some(unit), team),
+                        expected,
+                        "{arch:?} {unit:?} {count} {columns} {depth}"
+                    );
+                }
+            }
+        }
+    }
+    // Every product of digits has one sign, in as many terms as 32 bits hold.
+    for unit in ByteUnit::all() {
+        let depth = 21_888;
+        assert!(unit.digit_bytes(depth).is_some() && unit.digit_bytes(depth + 1).is_none());
+        let row = vec![-LARGEST as f32; depth];
+        let read = |_: usize, to: &mut [f32]| -> Result<()> {
+            to.copy_from_slice(&row);
+            Ok(())
+        };
+        let weight = Exact::on(Arch::new(), Some(unit), Balance::None, [2, depth], read).unwrap();
+        let mut y = [0.0; 2];
+        multiply(Arch::new(), Team::Alone, &row, &weight, |_, _| {}, &mut y).unwrap();
+        assert_eq!(y, [(i128::from(LARGEST).pow(2) * depth as i128) as f32; 2], "{unit:?}");
     }
 }

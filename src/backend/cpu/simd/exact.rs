@@ -166,8 +166,14 @@ fn rounded(high: f64, rest: f64, row: f64, column: f64) -> f32 {
     let bits = sum.to_bits();
     let outward = (lost > 0.0) == (sum > 0.0);
     let odd = if lost != 0.0 && bits & 1 == 0 { bits.wrapping_add(if outward { 1 } else { u64::MAX }) } else { bits };
-    // 24 bits: exact from here on but for infinity.
-    let scaled = f64::from(f64::from_bits(odd) as f32) * row * column;
+    scaled(f64::from_bits(odd) as f32, row, column)
+}
+
+/// A sum of 24 bits times powers of two, or NaN; below the normal numbers a zero of its sign.
+#[inline(always)]
+pub fn scaled(sum: f32, row: f64, column: f64) -> f32 {
+    // Exact but for infinity.
+    let scaled = f64::from(sum) * row * column;
     let small = scaled.abs() < f64::from(f32::MIN_POSITIVE);
     if small { 0.0f32.copysign(scaled as f32) } else { scaled as f32 }
 }

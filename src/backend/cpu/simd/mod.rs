@@ -21,8 +21,11 @@ mod tiles;
 pub use elementary::{
     MOST_ANGLE, error_function, exponential, logarithm, logarithm_of_rest, logistic, softplus, turned,
 };
-pub use exact::{ExactProduct, LARGEST};
-pub use integers::{ByteUnit, INTEGER_PANEL, INTEGER_ROWS, Line, integer_panel, multiply_integers};
+pub use exact::{ExactProduct, LARGEST, scaled};
+pub use integers::{
+    ByteUnit, DigitRows, INTEGER_PANEL, INTEGER_ROWS, Line, TILED, digit_panel, digits_of, integer_panel,
+    multiply_digits, multiply_integers,
+};
 pub use math::{activate, add, exp_falling, tanh};
 pub use plain::{largest, nan_max, range, sum_by, sum_in_chains};
 pub use product::{Finish, Product, Scale, Widest};

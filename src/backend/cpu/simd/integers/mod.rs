@@ -8,6 +8,7 @@
 
 #![allow(unsafe_code)]
 
+mod digits;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 #[cfg_attr(target_arch = "x86_64", path = "x86.rs")]
@@ -15,6 +16,9 @@ mod tiles;
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "none.rs")]
 mod unit;
 
+use std::ops::Range;
+
+pub use digits::{DigitRows, TILED, digit_panel, digits_of, multiply_digits};
 pub use unit::ByteUnit;
 
 /// Columns of a panel.
@@ -66,20 +70,24 @@ pub fn multiply_integers(
         return;
     }
     let starts = q.chunks_exact(depth).map(|row| -128 * row.iter().map(|x| i32::from(*x)).sum::<i32>()).collect();
-    unit.multiply(&ByteRows { q, depth, starts }, &Panels { panels, lines: unit.lines(depth), columns }, take);
+    let lines = unit.lines(depth);
+    let rows = ByteRows { q, depth, terms: 0..depth, starts };
+    unit.multiply(&rows, &Panels { panels, lines, part: 0..lines, columns }, take);
 }
 
 /// `[rows, depth]`
 struct ByteRows<'a> {
     q: &'a [i8],
     depth: usize,
+    /// Of a row, those that are multiplied.
+    terms: Range<usize>,
     /// Where the sums of each row start.
     starts: Vec<i32>,
 }
 
 impl ByteRows<'_> {
     fn each(&self) -> impl Iterator<Item = &[i8]> {
-        self.q.chunks_exact(self.depth)
+        self.q.chunks_exact(self.depth).map(|row| &row[self.terms.clone()])
     }
 }
 
@@ -112,6 +120,8 @@ struct Panels<'a> {
     panels: &'a [Line],
     /// Of each panel.
     lines: usize,
+    /// Of these, those that are multiplied.
+    part: Range<usize>,
     columns: usize,
 }
 
@@ -122,13 +132,13 @@ impl Panels<'_> {
         self.panels
             .chunks_exact(self.lines)
             .zip(firsts)
-            .map(|(panel, first)| (panel, first, INTEGER_PANEL.min(self.columns - first)))
+            .map(|(panel, first)| (&panel[self.part.clone()], first, INTEGER_PANEL.min(self.columns - first)))
     }
 
     fn multiply<U: Bytes>(&self, unit: U, rows: &ByteRows<'_>, mut take: impl FnMut(usize, usize, &[i32])) {
-        let starts = &rows.starts;
+        let (starts, lines) = (&rows.starts, self.part.len());
         // Rows in words of four terms, padded with zeros.
-        let mut words = Vec::with_capacity(starts.len() * self.lines);
+        let mut words = Vec::with_capacity(starts.len() * lines);
         for row in rows.each() {
             let (fours, rest) = row.as_chunks::<GROUP>();
             words.extend(fours.iter().map(|four| four.map(U::Term::from)));
@@ -137,7 +147,7 @@ impl Panels<'_> {
                 last[..rest.len()].copy_from_slice(rest);
                 words.push(last.map(U::Term::from));
             }
-            words.resize(words.len().next_multiple_of(self.lines), [U::Term::from(0); GROUP]);
+            words.resize(words.len().next_multiple_of(lines), [U::Term::from(0); GROUP]);
         }
         let mut sums = [[0i32; INTEGER_PANEL]; INTEGER_ROWS];
         for (panel, column, width) in self.each() {

@@ -4,6 +4,7 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
+use super::digits::{DigitRows, DigitSums};
 use super::{ByteRows, Bytes, Line, Panels, Sums, Word};
 
 /// Proof that the processor has the instruction.
@@ -16,9 +17,23 @@ impl ByteUnit {
         std::arch::is_aarch64_feature_detected!("dotprod").then_some(ByteUnit(())).into_iter().collect()
     }
 
+    /// Whether it has more than ten times the throughput of the vector unit in float64.
+    pub fn has_tiles(self) -> bool {
+        false
+    }
+
     /// Lines of a panel of so many terms.
     pub fn lines(self, depth: usize) -> usize {
         depth.div_ceil(4)
+    }
+
+    pub(super) fn multiply_digits(
+        self,
+        rows: &DigitRows<'_>,
+        panels: &[Line],
+        take: impl FnMut(usize, usize, &DigitSums),
+    ) {
+        rows.each_multiplied(self, panels, take);
     }
 
     pub(super) fn multiply(self, rows: &ByteRows<'_>, panels: &Panels<'_>, take: impl FnMut(usize, usize, &[i32])) {

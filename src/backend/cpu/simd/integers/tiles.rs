@@ -4,12 +4,11 @@
 use std::arch::asm;
 
 use super::super::tiles::{Configured, TileUnit};
+use super::digits::{DigitRows, DigitSums, TILED, neighbours};
 use super::{ByteRows, INTEGER_PANEL, Line, Panels};
 
 /// Lines of a panel that a tile holds: 64 terms.
 pub const TILE_LINES: usize = 16;
-/// Rows that are multiplied at a time: two tiles.
-const TILED: usize = 32;
 
 /// 64 terms of 16 rows.
 #[derive(Clone, Copy)]
@@ -37,7 +36,7 @@ impl ByteTiles {
     /// Sums as of [`super::multiply_integers`].
     pub fn multiply(self, rows: &ByteRows<'_>, panels: &Panels<'_>, mut take: impl FnMut(usize, usize, &[i32])) {
         // [16 rows][block of 64 terms][16 x 64 bytes], padded with zeros.
-        let blocks = panels.lines / TILE_LINES;
+        let blocks = panels.part.len() / TILE_LINES;
         let mut tiles = vec![Tile::default(); rows.starts.len().div_ceil(16) * blocks];
         for (m, row) in rows.each().enumerate() {
             for (tile, part) in tiles[m / 16 * blocks..].iter_mut().zip(row.chunks(64)) {
@@ -48,7 +47,8 @@ impl ByteTiles {
         let mut sums = [[0i32; INTEGER_PANEL]; TILED];
         for (panel, column, width) in panels.each() {
             for (number, tiles) in tiles.chunks(2 * blocks).enumerate() {
-                multiply(&configured, tiles, panel, &mut sums);
+                let (low, high) = tiles.split_at(blocks);
+                multiply(&configured, [low, high], panel, &mut sums);
                 let first = number * TILED;
                 for ((row, start), sums) in (first..).zip(&rows.starts[first..]).zip(&mut sums) {
                     sums.iter_mut().for_each(|sum| *sum += start);
@@ -59,21 +59,55 @@ impl ByteTiles {
     }
 }
 
-/// The sums of 16 or 32 rows with a panel.
-fn multiply(_: &Configured, rows: &[Tile], panel: &[Line], sums: &mut [[i32; INTEGER_PANEL]; TILED]) {
+impl ByteTiles {
+    /// Sums as of [`super::multiply_digits`], each from zero.
+    pub fn multiply_digits(
+        self,
+        rows: &DigitRows<'_>,
+        panels: &[Line],
+        mut take: impl FnMut(usize, usize, &DigitSums),
+    ) {
+        // [16 rows][digit][block of 64 terms][16 x 64 bytes]
+        let blocks = rows.bytes / 64;
+        let of_rows = 3 * blocks;
+        let mut tiles = vec![Tile::default(); rows.count().div_ceil(16) * of_rows];
+        for (m, row) in rows.digits.chunks_exact(3 * rows.bytes).enumerate() {
+            for (tile, part) in tiles[m / 16 * of_rows..].iter_mut().zip(row.chunks_exact(64)) {
+                tile.0[m % 16].copy_from_slice(part);
+            }
+        }
+        let configured = self.0.configure();
+        let mut sums = DigitSums::default();
+        for (number, panel) in panels.chunks_exact(of_rows * TILE_LINES).enumerate() {
+            for (group, tiles) in tiles.chunks(2 * of_rows).enumerate() {
+                for (weight, sums) in sums.0.iter_mut().enumerate() {
+                    let [terms, part] = neighbours(weight, blocks);
+                    let (low, high) = tiles.split_at(of_rows);
+                    let high = high.get(terms.clone()).unwrap_or_default();
+                    let part = &panel[TILE_LINES * part.start..TILE_LINES * part.end];
+                    multiply(&configured, [&low[terms], high], part, sums);
+                }
+                take(group * TILED, number, &sums);
+            }
+        }
+    }
+}
+
+/// The sums of 16 or 32 rows with a panel; the second sixteen may be missing.
+fn multiply(_: &Configured, [low, high]: [&[Tile]; 2], panel: &[Line], sums: &mut [[i32; INTEGER_PANEL]; TILED]) {
     let blocks = panel.len() / TILE_LINES;
-    assert!(blocks > 0 && panel.len().is_multiple_of(TILE_LINES));
-    let high = rows.len() / blocks;
-    assert!((high == 1 || high == 2) && rows.len() == high * blocks);
+    assert!(blocks > 0 && panel.len().is_multiple_of(TILE_LINES) && low.len() == blocks);
+    assert!(high.is_empty() || high.len() == blocks);
     for half in 0..2 {
         let b = panel.as_ptr().cast::<u8>().wrapping_add(128 * half);
         let out = sums.as_mut_ptr().cast::<i32>().wrapping_add(32 * half);
-        let a = rows.as_ptr();
+        let (a, rest) = (low.as_ptr(), high.as_ptr());
         // SAFETY: the tiles are configured; each tile of rows and of the panel has `blocks` blocks, and `sums` four
         // tiles from `out` on, 256 bytes a row.
-        unsafe { if high == 2 { two_high(a, a.add(blocks), b, blocks, out) } else { one_high(a, b, blocks, out) } }
+        unsafe { if high.is_empty() { one_high(a, b, blocks, out) } else { two_high(a, rest, b, blocks, out) } }
     }
 }
+
 /// Two tiles of rows by two of columns. Tiles 0 to 3 are sums.
 unsafe fn two_high(low: *const Tile, high: *const Tile, b: *const u8, blocks: usize, out: *mut i32) {
     // SAFETY: guaranteed by the caller.

@@ -4,6 +4,7 @@
 
 use std::arch::x86_64::*;
 
+use super::digits::{DigitRows, DigitSums};
 use super::tiles::{ByteTiles, TILE_LINES};
 use super::{ByteRows, Bytes, INTEGER_PANEL, Line, Panels, Sums, Word};
 
@@ -38,11 +39,28 @@ impl ByteUnit {
         all.into_iter().map(ByteUnit).collect()
     }
 
+    /// Whether it has more than ten times the throughput of the vector unit in float64.
+    pub fn has_tiles(self) -> bool {
+        matches!(self.0, Kind::Tiles(..))
+    }
+
     /// Lines of a panel of so many terms.
     pub fn lines(self, depth: usize) -> usize {
         match self.0 {
             Kind::Tiles(..) => depth.div_ceil(4).next_multiple_of(TILE_LINES),
             _ => depth.div_ceil(4),
+        }
+    }
+
+    pub(super) fn multiply_digits(
+        self,
+        rows: &DigitRows<'_>,
+        panels: &[Line],
+        take: impl FnMut(usize, usize, &DigitSums),
+    ) {
+        match self.0 {
+            Kind::Tiles(unit, _) => unit.multiply_digits(rows, panels, take),
+            _ => rows.each_multiplied(self, panels, take),
         }
     }
 
