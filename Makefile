@@ -99,6 +99,7 @@ test-long: setup-test setup-web $(DXC) $(OP_CASES) $(STAMPS)/installed ## What t
 	@time $(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,cases,dxc $(BIN)/python tests/modes.py long
 	@time GRILLY_TEST_LONG=1 GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web
 	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test $(CRATES) --release --locked --test op_cases
+	@time $(PYTHON) tests/amd.py long
 	@cargo clippy -p grilly-benches --release --locked --all-targets -- -D warnings
 	@cargo bench -p grilly-benches --locked -- --test
 
@@ -124,8 +125,13 @@ fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optim
 	for name in folders interfaces; do driver $$name --device vulkan; done; exit $$status
 
 .PHONY: test-devices
-test-devices: setup-test $(STAMPS)/installed ## The numbers that are the same everywhere on a software device with matrix cores (unpacks Debian's Mesa 26.1 into the cache)
+test-devices: setup-test $(STAMPS)/installed ## The numbers that are the same everywhere on a software device with matrix cores (unpacks Debian's Mesa 26.1 into the cache), then test-amd
 	@$(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,matrices scripts/matrix-device.sh $(BIN)/python -m pytest tests/everywhere -k vulkan $(ARGS)
+	@$(MAKE) test-amd ARGS=
+
+.PHONY: test-amd
+test-amd: packages-build setup-build ## What AMD's compiler makes of the kernels, beside tests/amd.csv (unpacks Debian's Mesa 25.0 into the cache); ARGS=write for a new table
+	@$(PYTHON) tests/amd.py $(ARGS)
 
 .PHONY: test-arm
 test-arm: toolchain ## The unit test of the CPU's byte products on ARM, under qemu (unpacks Debian's compiler into target/arm)

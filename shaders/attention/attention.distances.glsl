@@ -14,7 +14,8 @@ const bool BY_KEY = B_COLUMN != 0xffffffffu;
 void add_distances(inout vec4 score[ROWS], int distance, uint chunk) {
     const uint APART = ROWS + 3u;
     uint head = gl_WorkGroupID.y / push.group * HEAD_DIM;
-    for (uint c = 0u; c < 8u; c++) {
+    // Unrolled, AMD's compiler spills registers.
+    [[dont_unroll]] for (uint c = 0u; c < 8u; c++) {
         uint column = 32u * chunk + 4u * c;
         vec4 query[ROWS];
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {

@@ -18,6 +18,8 @@ mod budget;
 pub(crate) mod cache_file;
 mod capabilities;
 mod command_pool;
+#[cfg(test)]
+mod compiled;
 mod device;
 mod devices;
 mod dispatched;

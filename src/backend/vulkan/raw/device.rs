@@ -3,6 +3,8 @@
 mod create;
 mod end;
 mod failure;
+#[cfg(test)]
+mod statistics;
 mod wait;
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -37,6 +39,10 @@ pub struct Device {
     pub(super) debug: Option<ext::debug_utils::Device>,
     pub(super) allocator: Mutex<Option<Allocator>>,
     pub(super) pipeline_cache: vk::PipelineCache,
+    /// What is kept of every pipeline beside its code.
+    pub(super) kept: vk::PipelineCreateFlags,
+    /// Invocations of a subgroup, where a device that only compiles is not left to choose.
+    pub(super) lanes: Option<u32>,
     pub(super) queue_family: u32,
     pub(super) timestamp_bits: u32,
     /// Its capabilities.
@@ -95,6 +101,8 @@ impl Device {
             handle,
             allocator: Mutex::new(Some(allocator)),
             pipeline_cache,
+            kept: vk::PipelineCreateFlags::empty(),
+            lanes: None,
             queue_family: physical.queue_family,
             timestamp_bits: physical.timestamp_bits,
             capabilities: physical.capabilities.clone(),

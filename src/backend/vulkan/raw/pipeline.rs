@@ -120,12 +120,17 @@ fn compile(
         })
         .collect();
     let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(bytemuck::cast_slice(constants));
-    let stage = vk::PipelineShaderStageCreateInfo::default()
+    let mut lanes = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
+    let mut stage = vk::PipelineShaderStageCreateInfo::default()
         .stage(vk::ShaderStageFlags::COMPUTE)
         .module(module)
         .name(c"main")
         .specialization_info(&specialization);
-    let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
+    if let Some(required) = device.lanes {
+        lanes = lanes.required_subgroup_size(required);
+        stage = stage.push_next(&mut lanes);
+    }
+    let info = [vk::ComputePipelineCreateInfo::default().flags(device.kept).stage(stage).layout(layout)];
     // SAFETY: every pointer of `info` outlives the call; the cache synchronises itself.
     let made = unsafe { device.handle.create_compute_pipelines(device.pipeline_cache, &info, None) };
     // SAFETY: a pipeline does not need its module once it is created.

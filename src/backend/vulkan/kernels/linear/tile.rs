@@ -128,9 +128,10 @@ impl Tile {
             whole: k.is_multiple_of(SPLIT_STEP),
             ..Tile::default()
         };
-        let large = sized(128);
+        // With 64 lanes, matrices of 128 rows take more registers than a GPU of AMD has: tests/amd.csv.
+        let large = Tile { tile_m: if capabilities.subgroup_size > 32 { 64 } else { 128 }, ..sized(128) };
         let fits = large.split_bytes() <= capabilities.shared_memory;
-        if fits && busy(rows, weights * n, [128; 2]) { large } else { sized(64) }
+        if fits && busy(rows, weights * n, [large.tile_m, 128]) { large } else { sized(64) }
     }
 
     /// Shared memory of `split-tiles.glsl`: both parts of the operands in rows of k, and a factor per row.

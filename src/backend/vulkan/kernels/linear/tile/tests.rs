@@ -86,3 +86,15 @@ fn a_tile_on_matrix_cores_needs_what_its_shader_declares_and_fits_the_device() {
     let few = Tile::on_matrix_cores(Dim::Fixed(8), 384, 384, &able(48 << 10));
     assert_eq!(sizes(few), (64, 64, 64, 8));
 }
+
+#[test]
+fn a_tile_of_split_products_has_fewer_rows_where_subgroups_are_wide() {
+    let tile = |subgroup_size, rows, weights| {
+        let able = Capabilities { shared_memory: 64 << 10, subgroup_size, ..Capabilities::floor() };
+        let Tile { tile_m, tile_n, subgroups, .. } = Tile::of_split(rows, 1024, weights, 768, &able);
+        (tile_m, tile_n, subgroups)
+    };
+    assert_eq!([1, 2].map(|weights| tile(32, Dim::Tokens, weights)), [(128, 128, 8); 2]);
+    assert_eq!([1, 2].map(|weights| tile(64, Dim::Tokens, weights)), [(64, 128, 4); 2]);
+    assert_eq!([tile(32, Dim::Fixed(8), 1), tile(64, Dim::Fixed(8), 1)], [(64, 64, 8), (64, 64, 4)]);
+}
