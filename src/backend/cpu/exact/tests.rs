@@ -1,6 +1,7 @@
 use super::*;
-use crate::backend::cpu::simd::altered;
+use crate::backend::cpu::simd::{ByteUnit, altered};
 use crate::backend::cpu::testing::{archs, numbers};
+use crate::quant::everywhere::{self, Side};
 
 /// Rows with numbers of all magnitudes, with zeros, subnormal numbers, and those that are not finite.
 fn rows(depth: usize) -> Vec<Vec<f32>> {
