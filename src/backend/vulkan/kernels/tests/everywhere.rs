@@ -97,9 +97,18 @@ fn what_has_no_such_kernel_is_refused_by_name() {
         other => panic!("{other:?}"),
     };
     let wide = Linear::default();
-    refused(wide.into(), &[Rows(131_073), Weight(vec![2, 131_073])], "sums of 131073 terms");
+    refused(wide.into(), &[Rows(278_529), Weight(vec![2, 278_529])], "sums of 278529 terms");
     let attention = Attention { heads: 1, kv_heads: 1, head_dim: 300, scale: 1.0, ..Attention::default() };
     let operands = [Rows(300), Rows(300), Rows(300), Offsets, Offsets];
     refused(attention.into(), &operands, "has no heads of 300 columns");
     refused(Route { top_k: 40, normalized: false }.into(), &[Rows(4000)], "40 of 4000 experts");
+}
+
+#[test]
+fn sums_of_many_terms_have_more_than_64_bits() {
+    for (terms, long) in [(131_072, 0), (131_073, 1), (278_528, 1)] {
+        let found = everywhere(Linear::default(), &[Rows(terms), Weight(vec![2, terms])]).unwrap();
+        let place = found[0].variant.constants.iter().position(|constant| constant.name == "long").unwrap();
+        assert_eq!(found[0].constants[place], long, "{terms}");
+    }
 }

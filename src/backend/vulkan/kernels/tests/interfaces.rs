@@ -66,7 +66,7 @@ fn every_variant_keeps_to_the_floor() {
             let asked = variant.numerics == Numerics::Everywhere && variant.matrix().is_some();
             let shared = variant.shared_bytes;
             assert!(shared <= floor.shared_memory || asked, "{name}: {shared} bytes shared");
-            assert!(variant.local_size.iter().product::<u32>() <= floor.invocations, "{name}");
+            assert!(variant.local_size.iter().product::<u32>() <= floor.invocations || asked, "{name}");
             assert!(variant.push_bytes <= floor.push_constants, "{name}");
             assert!(variant.bindings.len() <= floor.storage_buffers as usize, "{name}");
             let place = variant.bindings.iter().position(|binding| binding.name == "counts");
