@@ -64,6 +64,8 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
         crate::interpreter::only_the_main_one(py)?;
+        // Looks up NumPy's C functions, which panics where Ctrl-C interrupts it: later, in the first call that takes an array.
+        numpy::dtype::<f32>(py);
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("TRANSFORMER_SETTINGS", grilly::model::config::SETTINGS_FILES)?;
         // pyo3's list of the names, which _core.pyi would have to repeat.
