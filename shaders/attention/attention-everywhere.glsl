@@ -90,18 +90,15 @@ void main() {
     Met own = met(first_text, last, first + row);
     bool again = false;
     for (uint text = first_text, end; text < counts.texts && q_offsets[text] < last; text = again ? text : end) {
-        end = met_together(text, last);
+        Together texts = met_together(text, first, last);
+        end = texts.end;
         if (q_offsets[end] == q_offsets[text]) {
             continue;
         }
-        bool here = own.own && own.text >= text && own.text < end && (!again || kept.reference != 0.0);
-        uint begin = first_key_of(text);
-        uint all = first_key_of(end - 1u) + keys_of(end - 1u) - begin;
-        Sight some = end - text == 1u ? sight_of_tile(text, first, last) : Sight(0, 0, int(all));
-        uint limit = uint(end_of(some));
-        for (uint at = seen_from(0u, some); at < limit; at = seen_from(at + KEYS, some)) {
-            uint block = begin + at;
-            uint keys = min(KEYS, all - at);
+        bool here = meets(own, texts, again, kept);
+        for (uint at = seen_from(0u, texts.some); at < uint(end_of(texts.some)); at = seen_from(at + KEYS, texts.some)) {
+            uint block = texts.begin + at;
+            uint keys = min(KEYS, texts.keys - at);
             barrier();
             begin_measures(OF_KEYS, 2u * KEYS);
             barrier();
@@ -133,7 +130,7 @@ void main() {
                 scores[j] = product_of(parts[j], query_exponent, exponent_at(OF_KEYS + lane + LANES * j));
             }
 #ifdef DISTANCES
-            add_distances(scores, int(at) - place_of(first - q_offsets[text], q_offsets[text + 1u] - q_offsets[text], all), uvec4(first, last - first, block, keys));
+            add_distances(scores, int(at) - place_of(first - q_offsets[text], q_offsets[text + 1u] - q_offsets[text], texts.keys), uvec4(first, last - first, block, keys));
 #endif
 
             int own_weights[OWN];

@@ -41,25 +41,36 @@ Met met(uint first_text, uint last, uint query) {
     return Met(query < last, text, first_key_of(text), keys, place, sight_of(place, int(keys)), table);
 }
 
-// Texts `text` .. end - 1 are met together: several where their keys are no more than a block's in all, so that each has its one
-// block within it.
-uint met_together(uint text, uint last) {
-    uint end = text + 1u;
-#ifndef DISTANCES
-    uint begin = first_key_of(text);
-    while (end < counts.texts && q_offsets[end] < last && first_key_of(end) + keys_of(end) - begin <= KEYS) {
-        end++;
-    }
-#endif
-    return end;
-}
-
 // Of a text: at least the keys that queries first .. last - 1 see.
 Sight sight_of_tile(uint text, uint first, uint last) {
     uint begin = q_offsets[text], queries = q_offsets[text + 1u] - begin, keys = keys_of(text);
     int from = place_of(max(first, begin) - begin, queries, keys);
     int to = place_of(min(last, begin + queries) - 1u - begin, queries, keys);
     return sight_of_any(from, to, int(keys));
+}
+
+// Texts that are met together, `first` .. end - 1: their first key, how many they have, and at least those of them that queries of the
+// tile see.
+struct Together {
+    uint first;
+    uint end;
+    uint begin;
+    uint keys;
+    Sight some;
+};
+
+// From a text on: several where their keys are no more than a block's in all, so that each has its one block within it. Queries are
+// first .. last - 1.
+Together met_together(uint text, uint first, uint last) {
+    uint end = text + 1u;
+    uint begin = first_key_of(text);
+#ifndef DISTANCES
+    while (end < counts.texts && q_offsets[end] < last && first_key_of(end) + keys_of(end) - begin <= KEYS) {
+        end++;
+    }
+#endif
+    uint keys = first_key_of(end - 1u) + keys_of(end - 1u) - begin;
+    return Together(text, end, begin, keys, end - text == 1u ? sight_of_tile(text, first, last) : Sight(0, 0, int(keys)));
 }
 
 // The next block from key `at` on that a query of the tile sees.
@@ -115,6 +126,11 @@ bool meets_again(uint text, bool own, bool again, inout Kept kept) {
     }
     barrier();
     return met_again == text + 1u;
+}
+
+// Whether the row's query meets these texts, in a second time with scores relative to its largest.
+bool meets(Met own, Together texts, bool again, Kept kept) {
+    return own.own && own.text >= texts.first && own.text < texts.end && (!again || kept.reference != 0.0);
 }
 
 // x 2^d, d <= 0; NaN and infinity stay, but of what comes before any block nothing does.

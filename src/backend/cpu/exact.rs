@@ -143,7 +143,11 @@ pub fn multiply(
             Ok(())
         });
     }
-    let mut held = ExactRows { q: filled(rows * depth, 0.0f64, "a product")?, ..ExactRows::default() };
+    let mut held = ExactRows::default();
+    match weight.form {
+        Form::Floats { .. } => held.q = filled(rows * depth, 0.0, "a product")?,
+        Form::Digits { bytes, .. } => held.digits = filled(rows * 3 * bytes, 0, "a product")?,
+    }
     weight.rows(arch, &x[..rows * depth], &mut held);
     by_columns(team, [columns, width], y, |first, out| {
         let _standard = Standard::enter();

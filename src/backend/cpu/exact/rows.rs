@@ -10,8 +10,8 @@ pub(super) struct ExactRows {
     pub(super) q: Vec<f64>,
     pub(super) digits: Vec<i8>,
     /// Of digits, [`DigitRows::excess`] of each row.
-    pub(super) excess: Vec<i64>,
-    pub(super) scales: Vec<f64>,
+    excess: Vec<i64>,
+    scales: Vec<f64>,
 }
 
 impl Exact {

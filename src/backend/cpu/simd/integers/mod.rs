@@ -29,7 +29,7 @@ const GROUP: usize = 4;
 pub const INTEGER_ROWS: usize = 6;
 
 /// Four terms of the columns of a panel, by default zeros.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(align(64))]
 pub struct Line([[u8; 64]; 4]);
 
