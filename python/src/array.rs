@@ -72,7 +72,7 @@ impl Engine {
     fn upload(slf: &Bound<'_, Self>, array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
         let shape = array.shape().to_vec();
         let engine = &slf.get().0;
-        for (dtype, bytes_of, _) in TYPES {
+        for (dtype, bytes_of) in TYPES {
             if let Some(bytes) = bytes_of(array)? {
                 let array = lock::without(slf.py(), || engine.upload(dtype, &shape, &bytes))?;
                 return Ok(Array::new(slf, array));
@@ -166,17 +166,14 @@ impl Engine {
 
 /// [`bytes_of`] for one type.
 type Bytes = fn(&Bound<'_, PyUntypedArray>) -> PyResult<Option<Vec<u8>>>;
-/// [`host`] for one type.
-type Host = for<'py> fn(Python<'py>, &[usize], &[u8]) -> PyResult<Bound<'py, PyAny>>;
-
 /// The element types that NumPy has.
-const TYPES: [(DType, Bytes, Host); 6] = [
-    (DType::F32, bytes_of::<f32>, host::<f32>),
-    (DType::F16, bytes_of::<half::f16>, host::<half::f16>),
-    (DType::I32, bytes_of::<i32>, host::<i32>),
-    (DType::U32, bytes_of::<u32>, host::<u32>),
-    (DType::I8, bytes_of::<i8>, host::<i8>),
-    (DType::U8, bytes_of::<u8>, host::<u8>),
+const TYPES: [(DType, Bytes); 6] = [
+    (DType::F32, bytes_of::<f32>),
+    (DType::F16, bytes_of::<half::f16>),
+    (DType::I32, bytes_of::<i32>),
+    (DType::U32, bytes_of::<u32>),
+    (DType::I8, bytes_of::<i8>),
+    (DType::U8, bytes_of::<u8>),
 ];
 
 fn names() -> String {
@@ -266,8 +263,8 @@ impl Array {
         let array = self.array()?;
         let (own, reason) = (array.dtype(), "NumPy has no such type".to_owned());
         let unknown = || Error::Unsupported { what: format!("an array of {}", own.name()), reason };
-        let (.., host) = TYPES.iter().find(|(dtype, ..)| *dtype == own).ok_or_else(unknown)?;
-        host(py, array.shape(), &lock::without(py, || array.read())?)
+        TYPES.iter().find(|(dtype, _)| *dtype == own).ok_or_else(unknown)?;
+        host(py, own, array.shape(), lock::without(py, || array.read())?)
     }
 
     /// The same elements in another shape; the memory is shared.
@@ -280,14 +277,8 @@ impl Array {
     }
 }
 
-/// The shape is set by NumPy itself, which supports more axes than the binding.
-fn host<'py, T: Element + bytemuck::Pod>(
-    py: Python<'py>,
-    shape: &[usize],
-    bytes: &[u8],
-) -> PyResult<Bound<'py, PyAny>> {
-    let mut elements = memory::filled(bytes.len() / size_of::<T>(), T::zeroed(), "an array of NumPy")?;
-    bytemuck::cast_slice_mut::<T, u8>(&mut elements).copy_from_slice(bytes);
-    let shape = PyTuple::new(py, shape)?;
-    Ok(elements.into_pyarray(py).call_method1(intern!(py, "reshape"), (shape,))?)
+/// Type and shape are set by NumPy itself, which supports more axes than the binding; the bytes become the array's, without a copy.
+fn host<'py>(py: Python<'py>, dtype: DType, shape: &[usize], bytes: Vec<u8>) -> PyResult<Bound<'py, PyAny>> {
+    let typed = bytes.into_pyarray(py).call_method1(intern!(py, "view"), (dtype.name(),))?;
+    Ok(typed.call_method1(intern!(py, "reshape"), (PyTuple::new(py, shape)?,))?)
 }

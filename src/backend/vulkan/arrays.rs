@@ -1,5 +1,6 @@
 //! Arrays in device memory, and plans run on them.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -13,13 +14,17 @@ use super::prepared::Ready;
 use super::raw::{Buffer, Grid, Kind, Launch, Slice};
 use super::record::BoundDispatch;
 use super::registry;
+use super::staging::SEGMENT;
 use super::work::{GUARD, Work, guarded, unchanged};
 use crate::backend::{ArrayEngine, Memory, Narrow, Prepared, UserDispatch};
 use crate::graph::Plan;
 use crate::ops::Counts;
-use crate::process::memory::filled;
+use crate::process::memory::reserved;
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
+
+/// Segments that are copied while the host reads one.
+const COPIED_AHEAD: usize = 3;
 
 pub(super) struct VulkanArrays {
     opened: Arc<Opened>,
@@ -62,6 +67,28 @@ impl VulkanArrays {
 
     fn memory(&self, buffer: Arc<Buffer>, guard: Option<u64>) -> Memory {
         Memory::new(ArrayMemory { buffer: Some(buffer), guard, arrays: self.own.clone() })
+    }
+
+    /// The first `bytes` of a buffer, in segments of which the device copies the next while the host reads one.
+    fn read_segments(&self, from: &Arc<Buffer>, bytes: usize) -> Result<Vec<u8>> {
+        let mut content = reserved(bytes, "an array on the host")?;
+        let (mut first, mut under_way) = (0, VecDeque::with_capacity(COPIED_AHEAD));
+        while content.len() < bytes {
+            while first < bytes && under_way.len() < COPIED_AHEAD {
+                let length = SEGMENT.min(bytes - first);
+                let work = &mut *lock(&self.work);
+                let segment = work.segment()?;
+                let to = Slice::start(&segment, length.next_multiple_of(4) as u64);
+                let ticket = work.copy_out([(Slice { offset: first as u64, ..Slice::start(from, to.bytes) }, to)])?;
+                under_way.push_back((segment, ticket, length));
+                first += length;
+            }
+            let Some((segment, ticket, length)) = under_way.pop_front() else { break };
+            self.opened.device.wait_or_stop(ticket)?;
+            segment.map(0, length as u64, |memory| content.extend_from_slice(memory))?;
+            lock(&self.work).segments.keep(segment);
+        }
+        Ok(content)
     }
 
     /// The memory of an operand.
@@ -168,49 +195,46 @@ impl ArrayEngine for VulkanArrays {
     fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>> {
         let device = &self.opened.device;
         device.check("a download")?;
+        let mut found = vec![Vec::new(); parts.len()];
         let (mut copies, mut all) = (Vec::with_capacity(parts.len()), 0);
-        for (memory, bytes) in parts.iter().filter(|(_, bytes)| *bytes > 0) {
+        for (number, (memory, bytes)) in parts.iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0) {
             let held =
                 memory.content::<ArrayMemory>().ok_or_else(|| Error::Unusable("another device's array".into()))?;
             let from = held.buffer.as_ref().ok_or_else(|| Error::Unusable("the array is freed".into()))?;
+            if *bytes > SEGMENT && held.guard.is_none() {
+                found[number] = self.read_segments(from, *bytes)?;
+                continue;
+            }
             let words = held.guard.map_or(bytes.next_multiple_of(4) as u64, |guard| guard + GUARD);
-            copies.push((Slice::start(from, words), all, held.guard));
+            copies.push((number, Slice::start(from, words), all, held.guard));
             all += words;
         }
-        if copies.is_empty() {
-            return Ok(vec![Vec::new(); parts.len()]);
-        }
-        let (results, ticket) = {
-            let work = &mut *lock(&self.work);
-            let results = work.buffer(Kind::Results, all)?;
-            let copies = copies.iter().map(|(from, offset, _)| {
-                (from.clone(), Slice { offset: *offset, ..Slice::start(&results, from.bytes) })
-            });
-            let length = work.commands.length();
-            work.commands.copy_written(copies);
-            // What was to be copied stays; who reads again copies again.
-            if let Err(error) = work.submit() {
-                work.commands.cut(length);
-                return Err(error);
-            }
-            (results, work.pool.last())
-        };
-        // What was recorded is submitted, and its recording keeps what it uses.
-        device.wait_or_stop(ticket)?;
-        let (mut copies, mut found) = (copies.into_iter(), Vec::with_capacity(parts.len()));
-        for (_, bytes) in parts {
-            let mut content = filled(*bytes, 0, "an array on the host")?;
-            if let Some((_, offset, guard)) = (*bytes > 0).then(|| copies.next()).flatten() {
-                results.map(offset, *bytes as u64, |memory| content.copy_from_slice(memory))?;
+        if !copies.is_empty() {
+            let (results, ticket) = {
+                let work = &mut *lock(&self.work);
+                let results = work.buffer(Kind::Results, all)?;
+                let copies = copies.iter().map(|(_, from, offset, _)| {
+                    (from.clone(), Slice { offset: *offset, ..Slice::start(&results, from.bytes) })
+                });
+                let ticket = work.copy_out(copies)?;
+                (results, ticket)
+            };
+            // What was recorded is submitted, and its recording keeps what it uses.
+            device.wait_or_stop(ticket)?;
+            for (number, _, offset, guard) in copies {
+                let bytes = parts[number].1;
+                let mut content = reserved(bytes, "an array on the host")?;
+                results.map(offset, bytes as u64, |memory| content.extend_from_slice(memory))?;
+                found[number] = content;
                 if let Some(guard) = guard
                     && !results.map(offset + guard, GUARD, unchanged)?
                 {
                     return Err(device.misuse("reading an array", "a kernel wrote past the end of its result".into()));
                 }
             }
-            COUNTERS.bytes_down.fetch_add(*bytes as u64, Relaxed);
-            found.push(content);
         }
+        let bytes: usize = found.iter().map(Vec::len).sum();
+        COUNTERS.bytes_down.fetch_add(bytes as u64, Relaxed);
         lock(&self.work).release_finished()?;
         Ok(found)
     }

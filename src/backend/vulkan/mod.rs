@@ -48,6 +48,7 @@ mod replay;
 mod side_by_side;
 mod slot;
 pub(crate) mod spirv;
+mod staging;
 mod upload;
 mod work;
 mod work_memory;

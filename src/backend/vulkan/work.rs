@@ -17,6 +17,7 @@ use super::prepared::Ready;
 use super::raw::{Recording, Slice};
 use super::record::{BoundDispatch, Commands};
 use super::replay::{Replay, Waiting};
+use super::staging::Segments;
 use crate::ops::Counts;
 use crate::{Error, Result};
 
@@ -51,7 +52,9 @@ pub(super) struct Work {
     pub(super) opened: Arc<Opened>,
     pub(super) budget: Arc<Budget>,
     pub(super) commands: Commands,
+    /// Bytes of host memory that pending copies read.
     pub(super) staged: u64,
+    pub(super) segments: Segments,
     /// The lists in flight.
     pub(super) pool: CommandBufferPool,
     /// A plan that updates states is being appended: a stop would leave some of them updated.
@@ -70,10 +73,10 @@ impl Work {
     /// No work yet, on at most `memory_limit` bytes of device memory, if there is a limit.
     pub(super) fn new(opened: &Arc<Opened>, memory_limit: Option<u64>) -> Self {
         let memory = memory_limit.unwrap_or(u64::MAX).min(opened.device.capabilities.memory / 16 * 15);
-        let (commands, staged, undivided, counts, nothing) = Default::default();
+        let (commands, staged, segments, undivided, counts, nothing) = Default::default();
         let (free, replays, waiting, pool) = (FreeList::default(), Vec::new(), None, CommandBufferPool::new(opened));
         let (opened, budget) = (opened.clone(), Budget::new(memory));
-        Work { opened, budget, commands, staged, pool, undivided, counts, nothing, free, replays, waiting }
+        Work { opened, budget, commands, staged, segments, pool, undivided, counts, nothing, free, replays, waiting }
     }
 
     /// Frees what finished recordings kept alive, after reading their times, and those buffers of dropped arrays that

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::free_list::Held;
 use super::raw::{Buffer, Kind, Slice};
+use super::staging::SEGMENT;
 use super::work::{GUARD, MARK, Work, guarded};
 use crate::ops::Counts;
 use crate::{Error, Result};
@@ -29,6 +30,7 @@ impl Work {
                 self.finish()?;
                 self.replays.clear();
                 self.free.clear();
+                self.segments.clear();
                 Buffer::new(&self.opened.device, kind, bytes, &self.budget)
             }
             made => made,
@@ -56,7 +58,12 @@ impl Work {
     /// A new buffer with these bytes.
     pub(super) fn upload(&mut self, bytes: &[u8]) -> Result<Arc<Buffer>> {
         let words = bytes.len().next_multiple_of(4) as u64;
-        let (buffer, staging) = (self.buffer(Kind::Arrays, words)?, self.buffer(Kind::Staging, words)?);
+        let buffer = self.buffer(Kind::Arrays, words)?;
+        if bytes.len() > SEGMENT {
+            self.fill(&buffer, bytes)?;
+            return Ok(buffer);
+        }
+        let staging = self.buffer(Kind::Staging, words)?;
         staging.map(0, bytes.len() as u64, |memory| memory.copy_from_slice(bytes))?;
         self.commands.copy(Slice::start(&staging, words), Slice::start(&buffer, words));
         self.staged += words;

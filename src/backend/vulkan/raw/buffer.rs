@@ -27,7 +27,7 @@ pub enum Kind {
     Inputs,
     /// Copied to by the device and read by the host.
     Results,
-    /// Written by the host and copied from.
+    /// Written or read by the host, and copied from or to: the host's own memory, so that it can change what it wrote.
     Staging,
 }
 
@@ -43,7 +43,7 @@ impl Kind {
             Kind::Arrays => ("arrays", GpuOnly, storage | Usage::TRANSFER_SRC | Usage::TRANSFER_DST),
             Kind::Inputs => ("inputs", CpuToGpu, storage | Usage::INDIRECT_BUFFER),
             Kind::Results => ("results", GpuToCpu, Usage::TRANSFER_DST),
-            Kind::Staging => ("staging", CpuToGpu, Usage::TRANSFER_SRC),
+            Kind::Staging => ("staging", GpuToCpu, Usage::TRANSFER_SRC | Usage::TRANSFER_DST),
         }
     }
 }

@@ -1,1 +1,0 @@
-from grilly.train.trainer import *
