@@ -160,7 +160,7 @@ class Saving(ModuleSequence):
             True
         """
         # Its imports would take an eighth of the time of this package's.
-        import tempfile
+        import shutil
 
         target = Path(os.path.abspath(path_text(path, "path")))
         if target.exists() and not target.is_dir():
@@ -169,9 +169,17 @@ class Saving(ModuleSequence):
             self._say("safe_serialization=False: weights are copied in the format that they have")
         target.mkdir(parents=True, exist_ok=True)
         # In the same folder as the files to replace, so that a rename replaces each.
-        with tempfile.TemporaryDirectory(prefix=".saving-", dir=target) as place:
-            made = self._write(Path(place), target, create_model_card, model_name)
-            put(Path(place), target, made)
+        place = target / f".saving-{os.urandom(8).hex()}"
+        try:
+            place.mkdir(mode=0o700)
+            put(place, target, self._write(place, target, create_model_card, model_name))
+        finally:
+            # Named before it is made, and removed again if Ctrl-C falls into its removal: nothing of it stays.
+            try:
+                shutil.rmtree(place, ignore_errors=True)
+            except KeyboardInterrupt:
+                shutil.rmtree(place, ignore_errors=True)
+                raise
 
     save = save_pretrained
 
