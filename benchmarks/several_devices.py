@@ -1,8 +1,9 @@
-"""`encode` on all devices beside one: rows compared, then both in turns.
+"""`encode` and training steps on all devices beside one: results compared, then both in turns.
 
-`python benchmarks/several_devices.py [--shapes bert-base,minilm] [--texts 2048] [--rounds 5]`
+`python benchmarks/several_devices.py [--shapes bert-base,minilm] [--texts 2048] [--train medium] [--rounds 5]`
 
-Texts are long (227 tokens on average) and weights random. A ratio is the median of the rounds.
+Texts are long (227 tokens on average) and weights random. A step has `--accumulate` batches of 32 windows for each
+device. A ratio is the median of the rounds.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import workloads
 
 import grilly
 from grilly import SentenceTransformer
+from grilly.train import Trainer, TransformerConfig
 
 
 def measure(path: str, dtype: str, count: int, rounds: int) -> dict[str, Any]:
@@ -43,19 +45,47 @@ def measure(path: str, dtype: str, count: int, rounds: int) -> dict[str, Any]:
     return row | {"seconds": taken}
 
 
+def train(size: str, accumulate: int, count: int, rounds: int) -> dict[str, Any]:
+    """The same of training steps in float32; the parameters after all of them are compared."""
+    config = TransformerConfig.named(size)
+    options = {"accumulate": accumulate * count, "shards": count}
+    trainers = {
+        "one": Trainer(config, device="vulkan:0", **options),
+        "all": Trainer(config, devices="all", **options),
+    }
+    rows = 32 * accumulate * count
+    tokens = np.random.default_rng(0).integers(0, config.vocab_size, (rows, config.max_seq_len + 1))
+    taken: dict[str, list[float]] = {"one": [], "all": []}
+    for number in range(rounds + 1):
+        for name in ("one", "all") if number % 2 else ("all", "one"):
+            start = time.perf_counter()
+            trainers[name].step(tokens)
+            taken[name].append(time.perf_counter() - start)
+    # The first step prepares.
+    ratio = statistics.median(alone / shared for alone, shared in zip(taken["one"][1:], taken["all"][1:], strict=True))
+    same = trainers["one"].hashes() == trainers["all"].hashes()
+    row = {"train": size, "batches": accumulate * count, "same_bits": same, "ratio": ratio}
+    print(row, f"{statistics.median(taken['all']):.3f} s a step", flush=True)
+    return row | {"seconds": taken}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", default="bert-base,minilm", help=f"of {', '.join(random_model.SHAPES)}")
     parser.add_argument("--texts", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--train", default="", help="sizes to train, such as medium")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches of a step, each device")
     given = parser.parse_args()
     devices = [row["name"] for row in grilly.info()["devices"]]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for shape in given.shapes.split(","):
+        for shape in filter(None, given.shapes.split(",")):
             path = str(random_model.write(shape, Path(folder) / shape))
             for dtype in ("float32", "float16"):
                 rows.append({"shape": shape} | measure(path, dtype, given.texts, given.rounds))
+    for size in filter(None, given.train.split(",")):
+        rows.append(train(size, given.accumulate, len(devices), given.rounds))
     print(machine.save("several-devices", devices[0], {"machine": machine.machine(), "devices": devices, "rows": rows}))
     return int(not all(row["same_bits"] for row in rows))
 

@@ -11,14 +11,14 @@ mod calls;
 mod dispatch;
 mod program;
 mod ready;
+mod several;
 mod steps;
 
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use self::{call::Way, calls::Hashed};
-pub use by_length::ByLength;
+pub use self::{by_length::ByLength, call::Way, calls::Hashed};
 #[cfg(feature = "vulkan")]
 pub(crate) use call::op_graph;
 #[cfg(feature = "vulkan")]

@@ -39,7 +39,6 @@ MOVED = {
     "grilly.token_texts": "grilly.token_features",
     "grilly.train.arguments": "grilly.train.text",
     "grilly.train.events": "grilly.train.curve",
-    "grilly.train.step": "grilly.train.trainer",
     "grilly.upstream": "grilly.compat.upstream.names",
     "grilly.utils": "grilly.compat.upstream.utils",
 }

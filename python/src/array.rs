@@ -26,6 +26,13 @@ pub(crate) fn engine(py: Python<'_>, device: Name) -> PyResult<Engine> {
     Ok(Engine(engine))
 }
 
+/// The engines of devices of one kind: names with commas between, or "all".
+#[pyfunction]
+pub(crate) fn engines(py: Python<'_>, devices: Name) -> PyResult<Vec<Engine>> {
+    let engines = lock::without(py, || array::Engine::each(&devices.0))?;
+    Ok(engines.into_iter().map(Engine).collect())
+}
+
 /// The names of all ops.
 #[pyfunction]
 pub(crate) fn op_names() -> Vec<&'static str> {

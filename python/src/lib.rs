@@ -30,7 +30,7 @@ mod _core {
     use pyo3::types::IntoPyDict;
 
     #[pymodule_export]
-    use crate::array::{Array, Engine, engine, guard_bands, op_names, without_derivative};
+    use crate::array::{Array, Engine, engine, engines, guard_bands, op_names, without_derivative};
     #[pymodule_export]
     use crate::compiler::{Block, ComputeFunction, ShaderCompiler, shader_files};
     #[pymodule_export]

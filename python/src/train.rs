@@ -121,6 +121,12 @@ impl Trainer {
         Ok(Trainer(Mutex::new(Held::Alone(trainer.into())).into()))
     }
 
+    /// Lets further devices share each step.
+    fn share(&self, py: Python<'_>, others: Vec<Bound<'_, Engine>>) -> PyResult<()> {
+        let others: Vec<_> = others.iter().map(|engine| engine.get().0.clone()).collect();
+        self.with(py, |trainer| trainer.share(&others))
+    }
+
     /// JSON of the configuration and the settings.
     fn settings(&self, py: Python<'_>) -> PyResult<(String, String)> {
         self.with(py, |trainer| Ok((json!(trainer.config()).to_string(), json!(trainer.options()).to_string())))

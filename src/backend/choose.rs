@@ -44,6 +44,16 @@ pub enum DeviceRequest {
     Cpu,
 }
 
+impl std::fmt::Display for DeviceRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Vulkan => f.write_str("vulkan"),
+            Self::VulkanAt(position) => write!(f, "vulkan:{position}"),
+            Self::Cpu => f.write_str("cpu"),
+        }
+    }
+}
+
 impl std::str::FromStr for DeviceRequest {
     type Err = Error;
 
@@ -96,13 +106,11 @@ pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
     }
 }
 
-/// Opens the devices that share the batches of a model: one by its name, several by their names with commas between, or `"all"`
-/// usable ones.
+/// The devices that work together: one by its name, several by their names with commas between, or `"all"` usable ones.
 ///
 /// # Errors
-/// As [`open`]; `InvalidArgument` for a device twice, for the CPU or no number among several, and, unless `mixed`, for devices of
-/// different names or drivers, of which the bits of a text's result would depend on the one that computes it.
-pub fn open_each(names: &str, mixed: bool, settings: &Settings) -> Result<Vec<Choice>> {
+/// `InvalidArgument` for another name, for a device twice, and for the CPU or no number among several.
+pub fn named(names: &str, settings: &Settings) -> Result<Vec<DeviceRequest>> {
     let requests = match names {
         "all" => match usable(settings)? {
             0 | 1 => vec![DeviceRequest::Vulkan],
@@ -110,8 +118,8 @@ pub fn open_each(names: &str, mixed: bool, settings: &Settings) -> Result<Vec<Ch
         },
         _ => names.split(',').map(str::parse).collect::<Result<Vec<DeviceRequest>>>()?,
     };
-    if let [request] = requests[..] {
-        return Ok(vec![open(request, settings)?]);
+    if requests.len() == 1 {
+        return Ok(requests);
     }
     for (place, request) in requests.iter().enumerate() {
         if !matches!(request, DeviceRequest::VulkanAt(_)) {
@@ -121,16 +129,43 @@ pub fn open_each(names: &str, mixed: bool, settings: &Settings) -> Result<Vec<Ch
             return Err(Error::InvalidArgument(format!("devices are {names:?}: one of them is there twice")));
         }
     }
-    let choices = requests.iter().map(|request| open(*request, settings)).collect::<Result<Vec<_>>>()?;
-    let kind = |choice: &Choice| format!("{} ({})", choice.backend.device_name(), choice.backend.driver());
-    let first = kind(&choices[0]);
-    match choices.iter().map(kind).find(|own| *own != first) {
-        Some(other) if !mixed => Err(Error::InvalidArgument(format!(
-            "devices are {names:?}, of different kinds: {first} and {other}; which of them computes a text would decide its last \
-             bits: give mixed=True, or numerics=\"everywhere\", whose bits are the same on both"
-        ))),
-        _ => Ok(choices),
+    Ok(requests)
+}
+
+/// Checks that devices, each told by its name and driver, have the same bits; `otherwise` says what to do if they do not.
+///
+/// # Errors
+/// `InvalidArgument` naming the first two that differ.
+pub fn check_kinds(names: &str, kinds: &[(&str, &str)], otherwise: &str) -> Result<()> {
+    match kinds.iter().find(|own| **own != kinds[0]) {
+        Some((other, other_driver)) => {
+            let (first, driver) = kinds[0];
+            Err(Error::InvalidArgument(format!(
+                "devices are {names:?}, of different kinds: {first} ({driver}) and {other} ({other_driver}); {otherwise}"
+            )))
+        }
+        None => Ok(()),
     }
+}
+
+/// Opens the devices that share the batches of a model, by their [names](named).
+///
+/// # Errors
+/// As [`named`] and [`open`]; `InvalidArgument`, unless `mixed`, for devices of different names or drivers, of which the bits of
+/// a text's result would depend on the one that computes it.
+pub fn open_each(names: &str, mixed: bool, settings: &Settings) -> Result<Vec<Choice>> {
+    let choices = named(names, settings)?.iter().map(|request| open(*request, settings)).collect::<Result<Vec<_>>>()?;
+    if !mixed {
+        let kinds: Vec<_> =
+            choices.iter().map(|choice| (choice.backend.device_name(), choice.backend.driver())).collect();
+        check_kinds(
+            names,
+            &kinds,
+            "which of them computes a text would decide its last bits: give mixed=True, or numerics=\"everywhere\", whose bits \
+             are the same on both",
+        )?;
+    }
+    Ok(choices)
 }
 
 #[cfg(feature = "vulkan")]

@@ -123,11 +123,11 @@ impl Trainer {
     fn logits(&mut self, tokens: &[u32], known: usize) -> Result<Vec<f32>> {
         let (first, count, words) = (known as u32, tokens.len() as u32, self.config().vocab_size);
         let positions: Vec<u32> = (first..first + count).collect();
-        let mut inputs = Vec::with_capacity(4 + self.tables.len());
+        let mut inputs = Vec::with_capacity(4 + self.own.tables.len());
         for numbers in [tokens, &positions, &[0, count], &[0, first + count]] {
-            inputs.push(self.indices(numbers)?);
+            inputs.push(self.own.indices(numbers)?);
         }
-        inputs.extend(self.tables.iter().cloned());
+        inputs.extend(self.own.tables.iter().cloned());
         let logits = self.decoding()?.run(&inputs.iter().collect::<Vec<_>>())?[0].read()?;
         let last = &logits.as_chunks::<4>().0[words * (tokens.len() - 1)..];
         // A text may have taught fewer tokens than the model has room for.
@@ -144,11 +144,11 @@ impl Trainer {
                 let caches = graph.states[1..].iter().map(|id| {
                     let shape = graph.value(*id).shape.sizes(Default::default());
                     let zeros = filled(4 * shape.iter().product::<usize>(), 0, "a cache of keys and values")?;
-                    self.engine.upload(DType::F32, &shape, &zeros)
+                    self.own.engine.upload(DType::F32, &shape, &zeros)
                 });
                 let caches = caches.collect::<Result<Vec<_>>>()?;
                 let most = Counts::new(self.config().max_seq_len, 1);
-                self.update.program().beside_with(graph, most, &caches.iter().collect::<Vec<_>>())?
+                self.own.update.program().beside_with(graph, most, &caches.iter().collect::<Vec<_>>())?
             }
         };
         Ok(self.decoding.insert(made))

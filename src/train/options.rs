@@ -14,6 +14,9 @@ pub struct TrainOptions {
     pub batch_size: usize,
     /// Batches whose gradients are averaged in one step; default 1.
     pub accumulate: usize,
+    /// Groups of the batches of a step, each of which is summed alone, and then the sums in order; divides `accumulate`;
+    /// default 1. So many devices can share a step, or fewer that divide it, with the same bits.
+    pub shards: usize,
     /// Times that the training part is read if `steps` is not set; default 1.
     pub epochs: u64,
     /// Steps in all.
@@ -62,6 +65,7 @@ impl Default for TrainOptions {
         TrainOptions {
             batch_size: 32,
             accumulate: 1,
+            shards: 1,
             epochs: 1,
             steps: None,
             learning_rate: 3e-4,
@@ -108,6 +112,7 @@ impl TrainOptions {
         let counts = [
             ("batch_size", self.batch_size as u64),
             ("accumulate", self.accumulate as u64),
+            ("shards", self.shards as u64),
             ("epochs", self.epochs),
             ("steps", self.steps.unwrap_or(1)),
             ("evaluate_steps", self.evaluate_steps.unwrap_or(1)),
@@ -118,6 +123,8 @@ impl TrainOptions {
         for (name, count) in counts {
             need(name, &count, count > 0, "at least 1")?;
         }
+        let divides = self.accumulate.is_multiple_of(self.shards);
+        need("shards", &self.shards, divides, &format!("a divisor of accumulate, {}", self.accumulate))?;
         for (name, number) in
             [("learning_rate", self.learning_rate), ("eps", self.eps), ("weight_decay", self.weight_decay)]
         {
@@ -145,6 +152,10 @@ mod tests {
         assert!(default().check().is_ok());
         for (options, expected) in [
             (TrainOptions { accumulate: 0, ..default() }, "accumulate is 0, expected at least 1"),
+            (
+                TrainOptions { accumulate: 4, shards: 3, ..default() },
+                "shards is 3, expected a divisor of accumulate, 4",
+            ),
             (TrainOptions { steps: Some(0), ..default() }, "steps is 0, expected at least 1"),
             (
                 TrainOptions { learning_rate: f64::NAN, ..default() },

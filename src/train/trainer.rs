@@ -1,21 +1,21 @@
 //! A model in training: its parameters and moments stay on the device.
 
 mod numbers;
+mod replica;
 mod state;
 
 pub(super) use state::check_memory;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::iter::once;
 
 use numbers::Unread;
+use replica::{Numbers, Replica, step_on_all};
 
 use super::arena::Arena;
-use super::update::{Update, dropout_key};
+use super::update::dropout_key;
 use super::{Batch, LossScale, Parameter, TrainOptions, TransformerConfig, Vocabulary};
-use crate::array::{Array, Engine, Program};
+use crate::array::Program;
 use crate::backend::BackendKind;
-use crate::dtype::DType;
 use crate::{Error, Result, exit};
 
 /// The numbers of a step.
@@ -49,7 +49,10 @@ pub struct Step {
 /// assert!(losses[19] < losses[0]);
 /// ```
 pub struct Trainer {
-    pub(super) engine: Arc<Engine>,
+    /// On its first device, which evaluates and generates, too.
+    pub(super) own: Replica,
+    /// On further devices.
+    others: Vec<Replica>,
     config: TransformerConfig,
     options: TrainOptions,
     vocabulary: Vocabulary,
@@ -57,16 +60,11 @@ pub struct Trainer {
     step: u64,
     /// In float16.
     loss_scale: Option<LossScale>,
-    pub(super) update: Update,
     /// Place of dropout's key among the inputs of a step.
     key: Option<usize>,
-    /// Of the model.
-    pub(super) tables: Vec<Array>,
     evaluation: Program,
     /// Once something was generated.
     pub(super) decoding: Option<Program>,
-    /// Positions and boundaries of the sequences of a batch, by their number and length.
-    sequences: HashMap<[usize; 2], [Array; 2]>,
     /// The last step, if its numbers could not be read.
     unread: Option<Unread>,
     /// Why its numbers are no longer usable.
@@ -105,24 +103,30 @@ impl Trainer {
             self.options.learning_rate * self.options.schedule.factor(self.step, self.options.steps.unwrap_or(0));
         let scale = self.loss_scale.unwrap_or(LossScale { factor: 1.0, steady: 0, skipped: 0 });
         let optimizer = self.options.optimizer;
-        let rates = optimizer.rates(&self.options, rate, number - scale.skipped);
-        let rates = self.floats(optimizer.rates_shape(), &rates)?;
-        let max_norm = self.floats(&[], &[self.options.max_norm.map_or(f32::INFINITY, |norm| norm as f32)])?;
-        let share = self.floats(&[], &[(f64::from(scale.factor) / batch.inputs.len() as f64) as f32])?;
-        let unscale = self.loss_scale.map(|_| self.floats(&[], &[1.0 / scale.factor])).transpose()?;
-        let mut parts = batch.parts(batch_size).map(|part| self.inputs(&part)).collect::<Result<Vec<_>>>()?;
-        if let Some(place) = self.key {
-            for (part, number) in parts.iter_mut().zip(self.step * accumulate as u64..) {
-                part.insert(place, self.indices(&dropout_key(self.options.seed, number))?);
-            }
-        }
-        let rest: Vec<&Array> = [&rates, &max_norm].into_iter().chain(&unscale).collect();
-        let outcome = match self.update.run(&parts, &share, &rest) {
+        let keys = self.key.map(|place| {
+            let first = self.step * accumulate as u64;
+            (place, (first..first + accumulate as u64).map(|number| dropout_key(self.options.seed, number)).collect())
+        });
+        let numbers = Numbers {
+            rates: (optimizer.rates_shape(), optimizer.rates(&self.options, rate, number - scale.skipped)),
+            max_norm: self.options.max_norm.map_or(f32::INFINITY, |norm| norm as f32),
+            share: (f64::from(scale.factor) / batch.inputs.len() as f64) as f32,
+            unscale: self.loss_scale.map(|_| 1.0 / scale.factor),
+            keys,
+        };
+        let batches: Vec<Batch> = batch.parts(batch_size).collect();
+        let done = match &mut self.others[..] {
+            [] => self.own.step(&batches, &numbers).map(|outcome| vec![outcome]),
+            others => step_on_all(&mut once(&mut self.own).chain(others).collect::<Vec<_>>(), &batches, &numbers),
+        };
+        let outcomes = match done {
             // Nothing has run: the step can be done when there is memory.
-            Err(error @ Error::OutOfMemory { .. }) if self.engine.kind() == BackendKind::Vulkan => return Err(error),
+            Err(error @ Error::OutOfMemory { .. }) if self.own.engine.kind() == BackendKind::Vulkan => {
+                return Err(error);
+            }
             run => run.inspect_err(|error| self.note(number, error))?,
         };
-        self.read_step(Unread { batch: batch.clone(), number, rate, outcome })
+        self.read_step(Unread { batch: batch.clone(), number, rate, outcomes })
     }
 
     /// The mean cross entropy of the tokens of a batch of any number of windows, computed `batch_size` at a time.
@@ -135,9 +139,9 @@ impl Trainer {
         let mut sum = 0.0;
         for part in batch.parts(self.options.batch_size) {
             exit::check()?;
-            let inputs = self.inputs(&part)?;
+            let inputs = self.own.inputs(&part)?;
             let outputs = self.evaluation.run(&inputs.iter().collect::<Vec<_>>())?;
-            let losses = self.numbers(&outputs.iter().collect::<Vec<_>>())?;
+            let losses = numbers::read(&outputs)?;
             sum += losses.iter().map(|loss| f64::from(*loss)).sum::<f64>() * part.rows as f64;
         }
         Ok(sum / batch.rows as f64)
@@ -184,40 +188,6 @@ impl Trainer {
             return Err(Error::InvalidArgument(problem));
         }
         Ok(())
-    }
-
-    /// The only element of each array.
-    fn numbers(&self, arrays: &[&Array]) -> Result<Vec<f32>> {
-        Ok(self.engine.read(arrays)?.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes)).collect())
-    }
-
-    fn floats(&self, shape: &[usize], numbers: &[f32]) -> Result<Array> {
-        self.engine.upload(DType::F32, shape, bytemuck::cast_slice(numbers))
-    }
-
-    pub(super) fn indices(&self, numbers: &[u32]) -> Result<Array> {
-        self.engine.upload(DType::U32, &[numbers.len()], bytemuck::cast_slice(numbers))
-    }
-
-    /// What the model reads of sequences of one length: all but the tokens goes to the device once.
-    fn read(&mut self, rows: usize, tokens: &[u32]) -> Result<Vec<Array>> {
-        let length = tokens.len() / rows.max(1);
-        if !self.sequences.contains_key(&[rows, length]) {
-            let positions: Vec<u32> = (0..rows).flat_map(|_| 0..length as u32).collect();
-            let offsets: Vec<u32> = (0..=rows).map(|row| (row * length) as u32).collect();
-            let made = [self.indices(&positions)?, self.indices(&offsets)?];
-            self.sequences.insert([rows, length], made);
-        }
-        let [positions, offsets] = self.sequences[&[rows, length]].clone();
-        let mut inputs = vec![self.indices(tokens)?, positions, offsets];
-        inputs.extend(self.tables.iter().cloned());
-        Ok(inputs)
-    }
-
-    fn inputs(&mut self, batch: &Batch) -> Result<Vec<Array>> {
-        let mut inputs = self.read(batch.rows, &batch.inputs)?;
-        inputs.push(self.indices(&batch.targets)?);
-        Ok(inputs)
     }
 }
 

@@ -7,10 +7,10 @@ use super::optimizer::application;
 use super::{TrainOptions, TransformerConfig};
 use crate::array::{Array, Engine, Program};
 use crate::dtype::DType;
-use crate::ops::Counts;
 use crate::ops::rng::philox;
+use crate::ops::{BinaryKind, Counts, Op};
 use crate::process::memory::filled;
-use crate::{Result, exit};
+use crate::{Error, Result, exit};
 
 /// The programs of a step, over the same states.
 pub(super) struct Update {
@@ -24,6 +24,16 @@ struct Accumulation {
     gradients: Program,
     /// The sums before the first batch.
     zeros: Array,
+    /// Batches of a shard.
+    batches: usize,
+}
+
+/// What batches contribute to a step.
+pub(super) struct Sums {
+    /// The loss of each batch.
+    pub(super) losses: Vec<Array>,
+    /// The sum of the gradients of each shard.
+    pub(super) shards: Vec<Array>,
 }
 
 /// The results of a step.
@@ -57,7 +67,8 @@ impl Update {
         let zeros = filled(DType::F32.bytes(size), 0, "sums of gradients")?;
         let zeros = engine.upload(DType::F32, &[size], &zeros)?;
         let gradients = all.beside(model.accumulation(options)?, most)?;
-        Ok(Update { all, accumulation: Some(Accumulation { gradients, zeros }) })
+        let batches = options.accumulate / options.shards;
+        Ok(Update { all, accumulation: Some(Accumulation { gradients, zeros, batches }) })
     }
 
     /// The program with all states.
@@ -66,26 +77,57 @@ impl Update {
     }
 
     /// A step on the inputs of the model and the targets of each batch; `rest` are the inputs of the update.
-    pub(super) fn run(&self, batches: &[Vec<Array>], share: &Array, rest: &[&Array]) -> Result<Outcome> {
-        let rest = rest.iter().copied();
-        let Some(Accumulation { gradients, zeros }) = &self.accumulation else {
+    pub(super) fn run(&self, batches: &[Vec<Array>], share: &Array, rest: &[Array]) -> Result<Outcome> {
+        if self.accumulation.is_none() {
             let inputs: Vec<&Array> = batches.iter().flatten().chain([share]).chain(rest).collect();
             let mut losses = self.all.run(&inputs)?;
             let norm = losses.remove(1);
             return Ok(Outcome { losses, norm, sums: None });
-        };
-        let (mut sums, mut losses) = (zeros.clone(), Vec::new());
-        for batch in batches {
-            // Until the update nothing has changed.
-            exit::check()?;
-            let inputs: Vec<&Array> = batch.iter().chain([share, &sums]).collect();
-            let mut outputs = gradients.run(&inputs)?;
-            losses.push(outputs.remove(0));
-            sums = outputs.remove(0);
         }
-        let inputs: Vec<&Array> = [&sums].into_iter().chain(rest).collect();
+        let Sums { losses, shards } = self.sums(batches, share)?;
+        let mut total = None;
+        for shard in shards {
+            total = Some(self.added(total, shard)?);
+        }
+        let total = total.ok_or_else(|| Error::InvalidArgument("a step without batches".into()))?;
+        self.apply(losses, total, rest)
+    }
+
+    /// The losses of batches, and the sums of the gradients of their shards, each from zero in the order of its batches.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where a step has one batch; else as [`Program::run`].
+    pub(super) fn sums(&self, batches: &[Vec<Array>], share: &Array) -> Result<Sums> {
+        let Some(Accumulation { gradients, zeros, batches: together }) = &self.accumulation else {
+            return Err(Error::InvalidArgument("accumulate is 1: there are no sums of several batches".into()));
+        };
+        let (mut losses, mut shards) = (Vec::new(), Vec::new());
+        for shard in batches.chunks(*together) {
+            let mut sums = zeros.clone();
+            for batch in shard {
+                // Until the update nothing has changed.
+                exit::check()?;
+                let inputs: Vec<&Array> = batch.iter().chain([share, &sums]).collect();
+                let mut outputs = gradients.run(&inputs)?;
+                losses.push(outputs.remove(0));
+                sums = outputs.remove(0);
+            }
+            shards.push(sums);
+        }
+        Ok(Sums { losses, shards })
+    }
+
+    /// The sum of the shards so far and the next.
+    pub(super) fn added(&self, total: Option<Array>, shard: Array) -> Result<Array> {
+        let add = Op::Binary(BinaryKind::Add.into());
+        total.map_or(Ok(shard.clone()), |total| shard.engine().call(&add, &[&total, &shard]))
+    }
+
+    /// The update by the sum of all gradients.
+    pub(super) fn apply(&self, losses: Vec<Array>, total: Array, rest: &[Array]) -> Result<Outcome> {
+        let inputs: Vec<&Array> = [&total].into_iter().chain(rest).collect();
         let norm = self.all.run(&inputs)?.remove(0);
-        Ok(Outcome { losses, norm, sums: Some(sums) })
+        Ok(Outcome { losses, norm, sums: Some(total) })
     }
 
     /// The gradients of the last step, in which each parameter has its place.

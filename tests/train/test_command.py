@@ -51,7 +51,7 @@ def test_the_help_names_every_default(capsys, tmp_path):
     told = " ".join(capsys.readouterr().out.split())
     list(Trainer(BYTES, TEXT, tmp_path, device="cpu", steps=1).run())
     options = json.loads((tmp_path / "step-00000001.json").read_text())["options"]
-    counts = ("batch_size", "accumulate", "epochs", "seed", "checkpoint_epochs", "keep")
+    counts = ("batch_size", "accumulate", "shards", "epochs", "seed", "checkpoint_epochs", "keep")
     for name in (*counts, "learning_rate", "momentum", "weight_decay", "held_out"):
         option = "--" + name.replace("_", "-")
         [default] = re.findall(rf"{option} [A-Z]+ (?:(?! --).)*default ([\d.e-]+)", told)

@@ -122,12 +122,13 @@ def test_gradients_of_the_whole_smallest_model_are_those_of_float64(device):
         assert error <= 1e-5 * np.linalg.norm(gradient) + 1e-7, (name, error, np.linalg.norm(gradient))
 
 
-@pytest.mark.parametrize("accumulate, dropout", [(1, 0.0), (2, 0.0), (2, 0.1)])
-def test_steps_are_those_of_float64(device, accumulate, dropout):
+@pytest.mark.parametrize("accumulate, shards, dropout", [(1, 1, 0.0), (2, 1, 0.0), (2, 1, 0.1), (4, 2, 0.1)])
+def test_steps_are_those_of_float64(device, accumulate, shards, dropout):
     schedule = {"kind": "linear", "warmup": 4}
     options = {"batch_size": 4 // accumulate, "accumulate": accumulate, "learning_rate": 3e-3, "max_norm": 1.7}
     config = replace(CONFIG, dropout=dropout)
-    trainer = Trainer(config, device=device, schedule=schedule, weight_decay=0.1, seed=2**40 + 3, **options)
+    options |= {"shards": shards, "weight_decay": 0.1, "seed": 2**40 + 3}
+    trainer = Trainer(config, device=device, schedule=schedule, **options)
     p = parameters(trainer.tensors())
     adam = Adam(p, 3e-3, decay=0.1, max_norm=1.7)
     norms = []

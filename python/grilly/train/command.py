@@ -21,7 +21,7 @@ from grilly.train.trainer import Step, Trainer
 __all__ = ["draw", "main", "train"]
 
 # Options that are no settings of a run.
-OWN = ("config", "data", "out", "device", "resume", "tensorboard", "table", "models")
+OWN = ("config", "data", "out", "device", "devices", "resume", "tensorboard", "table", "models")
 
 
 @command("train")
@@ -43,13 +43,14 @@ def main(given: argparse.Namespace) -> int:
     text = Path(given.data).read_bytes()
     options = {name: value for name, value in vars(given).items() if name not in OWN and value is not None}
     changed = {field.name: options.pop(field.name) for field in fields(TransformerConfig) if field.name in options}
+    devices: str | list[str] | None = "all" if given.devices == ["all"] else given.devices
     if given.resume:
         if set(options) - {"steps"} or given.config is not None or changed:
             raise InvalidArgumentError("--resume takes the settings of the checkpoint; only --steps can be given")
-        trainer = Trainer.resume(text, given.out, steps=given.steps, device=given.device)
+        trainer = Trainer.resume(text, given.out, steps=given.steps, device=given.device, devices=devices)
     else:
         config = replace(TransformerConfig.named(given.config or "tiny"), **changed)
-        trainer = Trainer(config, text, given.out, device=given.device, **options)
+        trainer = Trainer(config, text, given.out, device=given.device, devices=devices, **options)
     done, steps = trainer.steps_done, trainer.steps
     print(f"{trainer.config.parameter_count():,} parameters, steps {done} to {steps:,}, {given.out}")
     wanted = is_installed() if given.tensorboard is None else given.tensorboard

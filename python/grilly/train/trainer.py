@@ -4,57 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from grilly import _core
-from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_count
 from grilly.train.config import TransformerConfig
 from grilly.train.curve import numbers
+from grilly.train.engines import engines_of, share
+from grilly.train.step import Step
 from grilly.train.text import TextModel, as_bytes, as_json, as_windows
 
 __all__ = ["Step", "Trainer"]
-
-
-@closed()
-class Step(NamedTuple):
-    """The numbers of one step.
-
-    Attributes:
-        step: Number of the step, counted from 1.
-        loss: Mean cross entropy of its tokens in nats, before the update.
-        norm: Norm of all gradients together, before they are scaled to `max_norm`. In float16 it may not be finite: the
-            step then changed nothing, and the next ones scale the loss by less.
-        rate: Learning rate.
-        seconds: Time of the step, without evaluation and checkpoint; of runs alone.
-        held_out_loss: Mean cross entropy of the part held out after the update, in runs that evaluated it after this
-            step.
-        loss_per_byte: `loss` per byte of the text, where a token has several: what models with other tokens compare
-            with.
-        held_out_loss_per_byte: `held_out_loss` in the same way.
-        checkpoint: Whether a checkpoint was written after it.
-
-    Example:
-        >>> from grilly.train import Step
-        >>> Step(step=1, loss=5.5, norm=2.0, rate=3e-4, seconds=0.1).held_out_loss is None
-        True
-    """
-
-    step: int
-    loss: float
-    norm: float
-    rate: float
-    seconds: float | None = None
-    held_out_loss: float | None = None
-    loss_per_byte: float | None = None
-    held_out_loss_per_byte: float | None = None
-    checkpoint: bool = False
 
 
 class Trainer(TextModel):
@@ -70,7 +36,10 @@ class Trainer(TextModel):
         text: Bytes, or a str for its bytes in UTF-8. Each is a token, unless `tokenizer` is `"bpe"`.
         folder: Where metrics and checkpoints of the text's run lie.
         device: `"vulkan"` (default), `"vulkan:N"` or `"cpu"`.
-        options: `batch_size` (32), `accumulate` (1) batches in a step, `epochs` (1) or `steps`, `learning_rate` (3e-4),
+        devices: In place of `device`: `["vulkan:0", "vulkan:1"]`, or `"all"` usable ones, which share the batches of each
+            step. All of one kind and driver; the bits are those of one device with the same options.
+        options: `batch_size` (32), `accumulate` (1, or the number of devices) batches in a step, `shards` (likewise):
+            groups of them that are summed alone, and then the sums in order; a multiple of the number of devices, `epochs` (1) or `steps`, `learning_rate` (3e-4),
             `optimizer` (`"adamw"`, `"adam"`, whose decay of weights is added to gradients, or `"sgd"`, likewise, with
             `momentum` (0.9)), `betas` ((0.9, 0.999)) and `eps` (1e-8) of Adam, `weight_decay` (0), `dtype` ("float32",
             "bfloat16" or "float16") of what a step stores, `gradient_checkpointing` (False), `max_norm`
@@ -100,23 +69,34 @@ class Trainer(TextModel):
         folder: str | PathLike[str] | None = None,
         *,
         device: str = "vulkan",
+        devices: str | Sequence[str] | None = None,
         **options: Any,
     ) -> None:
+        engines = engines_of(device, devices)
+        if len(engines) > 1:
+            options = {"accumulate": len(engines), "shards": len(engines), **options}
         most = options.get("max_norm")
         if isinstance(most, float | np.floating) and most == math.inf:
             options["max_norm"] = None  # the norm is told without it, too
         sizes = as_json("Trainer", asdict(config or TransformerConfig.tiny()))
         settings = as_json("Trainer", options)
         if text is None and folder is None:
-            self._core = _core.Trainer.alone(_core.engine(device), sizes, settings)
+            self._core = _core.Trainer.alone(engines[0], sizes, settings)
         elif text is None or folder is None:
             raise InvalidArgumentError("text and folder belong together")
         else:
-            self._core = _core.Trainer.on_text(_core.engine(device), as_bytes(text), folder, sizes, settings)
+            self._core = _core.Trainer.on_text(engines[0], as_bytes(text), folder, sizes, settings)
+        share(self._core, engines)
 
     @classmethod
     def resume(
-        cls, text: bytes | str, folder: str | PathLike[str], *, steps: int | None = None, device: str = "vulkan"
+        cls,
+        text: bytes | str,
+        folder: str | PathLike[str],
+        *,
+        steps: int | None = None,
+        device: str = "vulkan",
+        devices: str | Sequence[str] | None = None,
     ) -> Trainer:
         """The run of a folder from its newest checkpoint, with every bit as if it had not stopped.
 
@@ -125,8 +105,10 @@ class Trainer(TextModel):
             folder: Its folder.
             steps: Steps in all, if more or fewer than before.
             device: As in `Trainer`.
+            devices: As in `Trainer`; as many as divide the run's `shards`, more or fewer than before.
 
         Raises:
+            InvalidArgumentError: Devices that cannot share the run's shards equally.
             CheckpointError: The folder has no checkpoint, its newest is damaged or of another text, or another run uses
                 the folder.
 
@@ -140,11 +122,14 @@ class Trainer(TextModel):
             [3]
         """
         steps = None if steps is None else as_count(steps, "steps")
-        return cls._of(_core.Trainer.resumed(_core.engine(device), as_bytes(text), folder, steps))
+        engines = engines_of(device, devices)
+        return cls._of(_core.Trainer.resumed(engines[0], as_bytes(text), folder, steps), engines)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], *, device: str = "vulkan") -> Trainer:
-        """The model of the newest checkpoint in a folder, without a text.
+    def load(
+        cls, folder: str | PathLike[str], *, device: str = "vulkan", devices: str | Sequence[str] | None = None
+    ) -> Trainer:
+        """The model of the newest checkpoint in a folder, without a text; `device` and `devices` as in `resume`.
 
         Raises:
             CheckpointError: The folder has no checkpoint, or its newest is damaged.
@@ -157,10 +142,12 @@ class Trainer(TextModel):
             >>> Trainer.load(runs / "loaded", device="cpu").hashes() == trainer.hashes()
             True
         """
-        return cls._of(_core.Trainer.newest(_core.engine(device), folder))
+        engines = engines_of(device, devices)
+        return cls._of(_core.Trainer.newest(engines[0], folder), engines)
 
     @classmethod
-    def _of(cls, core: _core.Trainer) -> Trainer:
+    def _of(cls, core: _core.Trainer, engines: list[_core.Engine]) -> Trainer:
+        share(core, engines)
         made = cls.__new__(cls)
         made._core = core
         return made

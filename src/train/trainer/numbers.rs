@@ -12,7 +12,15 @@ pub(super) struct Unread {
     pub(super) batch: Batch,
     pub(super) number: u64,
     pub(super) rate: f64,
-    pub(super) outcome: Outcome,
+    /// Of each device, in the order of the batches.
+    pub(super) outcomes: Vec<Outcome>,
+}
+
+/// The only element of each array; all are of one engine.
+pub(super) fn read(arrays: &[Array]) -> Result<Vec<f32>> {
+    let Some(first) = arrays.first() else { return Ok(Vec::new()) };
+    let bytes = first.engine().read(&arrays.iter().collect::<Vec<_>>())?;
+    Ok(bytes.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes)).collect())
 }
 
 impl Trainer {
@@ -38,15 +46,21 @@ impl Trainer {
     /// # Errors
     /// `NotFinite` if the parameters are not usable after it.
     fn read_numbers(&self, unread: &Unread) -> Result<(Step, Option<LossScale>)> {
-        let Unread { number, rate, outcome, .. } = unread;
-        let read: Vec<&Array> = outcome.losses.iter().chain([&outcome.norm]).collect();
-        let mut numbers = self.numbers(&read)?;
-        let norm = numbers.pop().unwrap_or(f32::NAN);
+        let Unread { number, rate, outcomes, .. } = unread;
+        let mut numbers = Vec::new();
+        for outcome in &outcomes[1..] {
+            numbers.extend(read(&outcome.losses)?);
+        }
+        let mut first: Vec<Array> = outcomes[0].losses.clone();
+        first.push(outcomes[0].norm.clone());
+        let mut first = read(&first)?;
+        let norm = first.pop().unwrap_or(f32::NAN);
+        numbers.splice(0..0, first);
         let loss = (numbers.iter().copied().map(f64::from).sum::<f64>() / numbers.len() as f64) as f32;
         let mut scale = self.loss_scale;
         let can_fall = scale.as_ref().is_some_and(LossScale::can_fall);
         if !(loss.is_finite() && (norm.is_finite() || can_fall)) {
-            let first = self.first_not_finite(outcome).unwrap_or_default();
+            let first = self.first_not_finite(&outcomes[0]).unwrap_or_default();
             let failure =
                 format!("step {number}: the loss is {loss} and the norm of the gradients {norm}{first}{ADVICE}");
             return Err(Error::NotFinite(failure));
@@ -59,7 +73,7 @@ impl Trainer {
 
     /// What an error says of the first gradient that is not finite, if they can be read.
     fn first_not_finite(&self, outcome: &Outcome) -> Option<String> {
-        let gradients = self.update.gradients(outcome).and_then(|gradients| gradients.read()).ok()?;
+        let gradients = self.own.update.gradients(outcome).and_then(|gradients| gradients.read()).ok()?;
         let (of, _) = self.arena.parts(&gradients).find(|(_, bytes)| !DType::F32.is_finite(bytes))?;
         Some(format!("; the first gradient that is not finite is that of {}", of.name))
     }

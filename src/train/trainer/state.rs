@@ -1,11 +1,12 @@
 //! The state of a model in training: from a seed, from a checkpoint, and to one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::replica::Replica;
 use super::{ADVICE, Trainer};
-use crate::array::Engine;
+use crate::array::{Array, Engine};
 use crate::dtype::DType;
 use crate::model::shaders;
 use crate::ops::Counts;
@@ -17,7 +18,7 @@ use crate::train::folder::fault;
 use crate::train::graph::{GRADIENTS, Model};
 use crate::train::initial::initial;
 use crate::train::update::Update;
-use crate::train::{Checkpoint, Parameter, Tensor, TokenKind, TrainOptions, TransformerConfig, Vocabulary};
+use crate::train::{Checkpoint, Parameter, Tensor, TokenKind, TrainOptions, TransformerConfig, Vocabulary, need};
 use crate::{Error, Result, exit};
 
 impl Trainer {
@@ -106,24 +107,53 @@ impl Trainer {
         let most = Counts::new(tokens(rows, length)?, rows);
         let update = Update::new(engine, &config, &options, &states.iter().collect::<Vec<_>>())?;
         let evaluation = update.program().beside(model()?.evaluation()?, most)?;
-        let (engine, sequences, decoding, unread, failed) = (engine.clone(), HashMap::new(), None, None, None);
+        let own = Replica::new(engine, update, tables);
+        let (others, decoding, unread, failed) = Default::default();
         Ok(Trainer {
-            engine,
+            own,
+            others,
             config,
             options,
             vocabulary,
             arena,
             step,
             loss_scale,
-            update,
             key,
-            tables,
             evaluation,
             decoding,
-            sequences,
             unread,
             failed,
         })
+    }
+
+    /// Lets further devices, of the kind and driver of its own, share the batches of each step: its shards are computed at once,
+    /// and their sums added in order on every device, so that the bits are those of one device with as many shards.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for shards that cannot be shared equally; else as [`Trainer::new`].
+    ///
+    /// ```
+    /// use grilly::array::Engine;
+    /// use grilly::train::{TrainOptions, Trainer, TransformerConfig};
+    /// let options = TrainOptions { batch_size: 2, accumulate: 2, ..TrainOptions::default() };
+    /// let mut trainer = Trainer::new(&Engine::of("cpu").unwrap(), TransformerConfig::tiny(), options).unwrap();
+    /// let error = trainer.share(&[Engine::of("cpu").unwrap()]).unwrap_err().to_string();
+    /// assert_eq!(error, "shards is 1, expected a multiple of the devices, 2");
+    /// ```
+    pub fn share(&mut self, others: &[Arc<Engine>]) -> Result<()> {
+        let devices = 1 + others.len();
+        let shared = self.options.shards.is_multiple_of(devices) && self.options.accumulate > 1;
+        need("shards", &self.options.shards, shared, &format!("a multiple of the devices, {devices}"))?;
+        let (states, own) = (self.own.update.program().states(), &self.own);
+        let on = |engine: &Arc<Engine>, array: &Array| engine.upload(array.dtype(), array.shape(), &array.read()?);
+        let replica = |engine: &Arc<Engine>| {
+            let tables = own.tables.iter().map(|table| on(engine, table)).collect::<Result<_>>()?;
+            let states = states.iter().map(|state| on(engine, state)).collect::<Result<Vec<_>>>()?;
+            let update = Update::new(engine, &self.config, &self.options, &states.iter().collect::<Vec<_>>())?;
+            Ok(Replica::new(engine, update, tables))
+        };
+        self.others = others.iter().map(replica).collect::<Result<_>>()?;
+        Ok(())
     }
 
     /// The state after the steps so far.
@@ -134,7 +164,7 @@ impl Trainer {
     pub fn checkpoint(&self) -> Result<Checkpoint> {
         self.check_usable()?;
         let (step, config, options) = (self.step, self.config.clone(), self.options.clone());
-        let (mut states, kinds) = (self.update.program().states(), self.options.optimizer.kinds());
+        let (mut states, kinds) = (self.own.update.program().states(), self.options.optimizer.kinds());
         states.remove(GRADIENTS);
         let mut tensors = Vec::with_capacity(kinds.len() * self.arena.parameters.len());
         for (kind, array) in kinds.iter().zip(states) {
