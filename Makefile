@@ -54,7 +54,7 @@ demo-train: packages-demo $(STAMPS)/installed $(STAMPS)/train ## Train the small
 	@$(BIN)/python -m grilly demo-train --out target/demo-train $(if $(findstring --text,$(ARGS)),,--text "$$(scripts/text.sh)") $(ARGS)
 
 .PHONY: test
-test: ## Every check and test: lint, Rust, Python, documentation, the wheel alone
+test: ## Every check, and the tests but for slow ones: lint, Rust, Python, documentation, the wheel alone
 	@$(MAKE) packages-test setup-build toolchain-lint
 	@$(call beside,setup-test $(STAMPS)/docs,clippy)
 	@$(MAKE) lint-rust $(STAMPS)/installed
@@ -79,16 +79,27 @@ test-rust: setup-test $(OP_CASES) ## The Rust tests (cargo test)
 op-cases: $(OP_CASES) ## The table of tests/cases as a file for plain `cargo test`, after a change of either
 
 .PHONY: test-python
-test-python: setup-test $(STAMPS)/installed ## The Python tests, against the installed wheel; two processes; ARGS="-k parity" to choose
+test-python: setup-test $(STAMPS)/installed ## The Python tests but for slow ones, against the installed wheel; two processes; ARGS="-k parity" to choose among all
 	@mkdir -p target; rm -f target/coverage-of-variants-*.json
 ifdef ARGS
 	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) $(ARGS) 2>&1 | tee target/test-python.log
 else
-	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) tests/ops 2>&1 | tee target/test-python.log
-	@$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) --ignore tests/ops --ignore tests/web 2>&1 | tee -a target/test-python.log
-	@$(TEST_ENV) $(BIN)/python tests/modes.py 2>&1 | tee -a target/test-python.log
+	@$(call python-tests,not slow,test-python)
 endif
-	@sed -n 's/^==* \(.* in [0-9.]*s.*[^=]\) *=*$$/pytest: \1/p; /^pipelines/p' target/test-python.log > target/test-python.summary
+
+# Those of single operations apart: lavapipe does not optimise them (tests/lavapipe.py).
+define python-tests
+$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) -m "$(1)" tests/ops 2>&1 | tee target/$(2).log
+$(TEST_ENV) $(BIN)/python -m pytest $(TWO_PROCESSES) -m "$(1)" --ignore tests/ops --ignore tests/web 2>&1 | tee -a target/$(2).log
+sed -n 's/^==* \(.* in [0-9.]*s.*[^=]\) *=*$$/pytest: \1/p' target/$(2).log > target/$(2).summary
+endef
+
+.PHONY: test-slow
+test-slow: setup-test $(STAMPS)/installed ## The Python tests that `make test` leaves out (tests/slow.txt), then each pipeline in every mode of lavapipe (tests/modes.py)
+	@mkdir -p target
+	@$(call python-tests,slow,test-slow)
+	@$(TEST_ENV) $(BIN)/python tests/modes.py
+	@cat target/test-slow.summary
 
 .PHONY: test-web
 test-web: setup-test setup-web $(STAMPS)/installed ## Every exported operation, and the page of examples/webgpu, in headless Chromium on a GPU in software (installs Chromium and npm)

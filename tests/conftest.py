@@ -34,6 +34,8 @@ import dispatched  # noqa: E402
 import lavapipe  # noqa: E402
 from models import variant_list, variants  # noqa: E402, F401
 
+#: Functions of tests that are marked as slow: FILE::FUNCTION.
+SLOW = {line for line in (TESTS / "slow.txt").read_text().splitlines() if line and not line.startswith("#")}
 #: Whether to run what takes a software driver minutes (`make test-long`).
 LONG = "GRILLY_TEST_LONG" in os.environ
 SUPPRESSIONS = tomllib.loads((TESTS / "validation_suppressions.toml").read_text()).get("suppression", [])
@@ -176,6 +178,12 @@ def pytest_configure(config) -> None:
     os.environ.setdefault("GALLIVM_PERF", "" if optimised else lavapipe.UNOPTIMISED)
     for variable, value in lavapipe.environment(lavapipe.width(), lavapipe.optimised()).items():
         os.environ.setdefault(variable, value)
+
+
+def pytest_collection_modifyitems(items) -> None:
+    for item in items:
+        if f"{item.path.relative_to(TESTS)}::{getattr(item, 'originalname', item.name)}" in SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 #: What the tests so far dispatched in this process.

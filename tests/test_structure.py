@@ -139,3 +139,13 @@ def test_lines_of_code_are_counted():
     assert counter.other_lines(rust, ".rs") == 3
     assert counter.other_lines("#version 460\n//# name = 1\n// comment\nvoid main() {}\n", ".glsl") == 3
     assert counter.count(None)["src"] > 10_000
+
+
+def test_slow_tests_are_there():
+    listed = [line for line in (ROOT / "tests" / "slow.txt").read_text().splitlines() if not line.startswith("#")]
+    found = [
+        f"{path.relative_to(ROOT / 'tests')}::{name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for name in re.findall(r"^(?:    )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    assert listed == sorted(set(listed)) and set(listed) <= set(found), sorted(set(listed) - set(found))

@@ -1,9 +1,8 @@
 """Functions of one number and operations on rows: every edge, and random bits of every kind."""
 
-import lavapipe
 import numpy as np
 import pytest
-from conftest import LONG
+from conftest import LONG, is_software
 
 from .functions import ACTIVATIONS
 
@@ -94,7 +93,7 @@ WIDTHS = (1, 2, 63, 64, 65, 127, 128, 129, 384, 1000, 1025)
 
 @pytest.fixture(params=WIDTHS)
 def width(request, device):
-    if device == "vulkan" and lavapipe.chosen() and not LONG and request.param not in (1, 64, 65, 384):
+    if is_software(device) and not LONG and request.param not in (1, 64, 65, 384):
         pytest.skip("some widths on a software driver")
     return request.param
 
@@ -163,7 +162,7 @@ LENGTHS = (1, 1023, 1024, 1025, 2048, 2500, 1_050_625)
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_reductions(same, length, device):
-    if device == "vulkan" and lavapipe.chosen() and not LONG and length not in (1, 2500):
+    if is_software(device) and not LONG and length not in (1, 2500):
         pytest.skip("some lengths on a software driver")
     longest = length == LENGTHS[-1]
     shape = (length, 1) if longest else (3, length, 2)

@@ -2,10 +2,9 @@
 
 import re
 
-import lavapipe
 import numpy as np
 import pytest
-from conftest import LONG
+from conftest import LONG, is_software
 
 from . import hashes, quantized
 from .comparison import NUMERICS, difference
@@ -25,7 +24,7 @@ def sentences(variants_golden) -> list[str]:
 @pytest.mark.parametrize("name", hashes.INTEGERS)
 def test_hashes(name, device, sentences, tmp_path):
     """Of all texts in one batch, and of some again in others."""
-    if device == "vulkan" and lavapipe.chosen() and not LONG and name not in hashes.FEW_INTEGERS:
+    if is_software(device) and not LONG and name not in hashes.FEW_INTEGERS:
         pytest.skip("one model of each kind on a software driver")
     with opened(name, device, tmp_path) as model:
         rows = model.encode(sentences, normalize_embeddings=False)
@@ -38,7 +37,7 @@ def test_hashes(name, device, sentences, tmp_path):
 @pytest.mark.parametrize("name", ["base-int8", "head_64-int8"])
 def test_products_have_the_models_bits(name, device, sentences, tmp_path):
     """Of what a product reads: rows rounded with factors of their columns, the matrix by row, what follows the sum."""
-    if device == "vulkan" and lavapipe.chosen() and not LONG and name != "base-int8":
+    if is_software(device) and not LONG and name != "base-int8":
         pytest.skip("one model on a software driver")
     seen = set()
     with opened(name, device, tmp_path) as model:

@@ -1,9 +1,8 @@
 """Models beside the independent one, and beside hashes that change only with the version of the mode."""
 
-import lavapipe
 import numpy as np
 import pytest
-from conftest import LONG
+from conftest import LONG, is_software
 from models.golden import per_text
 
 from grilly import VulkanSentenceTransformer
@@ -28,7 +27,7 @@ def opened(folder, device) -> VulkanSentenceTransformer:
 
 def is_slow(device: str) -> bool:
     """Whether most of a test's time is the compiler of a software driver."""
-    return device == "vulkan" and lavapipe.chosen() and not LONG
+    return is_software(device) and not LONG
 
 
 @pytest.mark.parametrize("name", VARIANTS)

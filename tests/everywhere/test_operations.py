@@ -1,10 +1,9 @@
 """Every row of the op-case table in float32 that the mode covers, on both backends, beside the model."""
 
-import lavapipe
 import numpy as np
 import pytest
 from cases import CASES
-from conftest import LONG
+from conftest import LONG, is_software
 
 from grilly.errors import UnsupportedError
 
@@ -25,7 +24,7 @@ SHARE = 8
 
 @pytest.mark.parametrize("case", ROWS, ids=lambda case: case.id)
 def test_the_bits_are_the_models(case, same, device):
-    if device == "vulkan" and lavapipe.chosen() and not LONG and ROWS.index(case) % SHARE:
+    if is_software(device) and not LONG and ROWS.index(case) % SHARE:
         pytest.skip(f"one row of {SHARE} on a software driver")
     same(case.op, case.operands(), **case.attributes)
 

@@ -1,9 +1,8 @@
 """Products: exact sums of any length and size of terms, rows at the ends of the exponents, what is not finite."""
 
-import lavapipe
 import numpy as np
 import pytest
-from conftest import LONG
+from conftest import LONG, is_software
 
 from .comparison import call, difference
 from .operations import evaluate
@@ -25,7 +24,7 @@ def drawn(name: str) -> np.random.Generator:
 
 @pytest.fixture(params=[*DEPTHS, pytest.param(LONGEST, marks=pytest.mark.skipif(not LONG, reason="long"))])
 def depth(request, device):
-    if device == "vulkan" and request.param > 4096 and lavapipe.chosen() and not LONG:
+    if request.param > 4096 and is_software(device) and not LONG:
         pytest.skip("long rows on a software driver")
     return request.param
 

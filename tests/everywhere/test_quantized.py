@@ -1,9 +1,8 @@
 """Integers of rows and products of them beside the model: scales of every size, ties, sums, groups, zeros."""
 
-import lavapipe
 import numpy as np
 import pytest
-from conftest import LONG
+from conftest import LONG, is_software
 
 from . import quantized
 from .comparison import call, call_all, difference
@@ -19,7 +18,7 @@ def drawn(name: str) -> np.random.Generator:
 
 
 def skip_most(device: str, place: int, share: int) -> None:
-    if device == "vulkan" and lavapipe.chosen() and not LONG and place % share:
+    if is_software(device) and not LONG and place % share:
         pytest.skip(f"one of {share} on a software driver")
 
 
