@@ -6,6 +6,7 @@ from conftest import need
 
 from .test_attention import HEADS, offsets
 
+pytestmark = pytest.mark.vulkan
 MATRICES = "coopmat_s8_s32_"
 
 
