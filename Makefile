@@ -110,6 +110,7 @@ ON_MATRICES = $(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,matrices scripts/matrix-
 test-long: setup-test setup-web $(DXC) $(OP_CASES) $(STAMPS)/installed ## What takes too long for `make test`: all operation cases in every mode, models on all texts, the benchmarks once; prints its time
 	@time $(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,cases,dxc $(BIN)/python tests/modes.py long
 	@time GRILLY_TEST_LONG=1 GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web
+	@time GRILLY_TEST_LONG=1 $(MAKE) test-profiles ARGS=
 	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test $(CRATES) --release --locked --test op_cases
 	@time $(ON_MATRICES) -k vulkan
 	@time $(PYTHON) tests/amd.py long
@@ -138,9 +139,14 @@ fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optim
 	for name in folders interfaces; do driver $$name --device vulkan; done; exit $$status
 
 .PHONY: test-devices
-test-devices: setup-test $(STAMPS)/installed ## Hashes of the numbers that are the same everywhere on a software device with matrix cores (unpacks Debian's Mesa 26.1 into the cache), then test-amd
+test-devices: setup-test $(STAMPS)/installed ## Hashes of the numbers that are the same everywhere on a software device with matrix cores (unpacks Debian's Mesa 26.1 into the cache), then some of test-profiles, and test-amd
 	@$(ON_MATRICES) $(or $(ARGS),-k "vulkan and (hash or kernels_of_digits)")
+	@$(MAKE) test-profiles ARGS='-k "source or refused or raspberry"'
 	@$(MAKE) test-amd ARGS=
+
+.PHONY: test-profiles
+test-profiles: packages-profiles setup-test $(STAMPS)/installed ## Models under the limits of eleven GPUs, which a Vulkan layer gives lavapipe (installs Vulkan's headers); ARGS="-k raspberry" to choose
+	@$(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,profiles $(BIN)/python -m pytest tests/profiles $(ARGS)
 
 .PHONY: test-amd
 test-amd: packages-build setup-build ## What AMD's compiler makes of the kernels, beside tests/amd.csv (unpacks Debian's Mesa 25.0 into the cache); ARGS=write for a new table
@@ -244,7 +250,7 @@ help: ## This list
 
 # --- how the set-up is made ------------------------------------------------------------------------------------------
 
-.PHONY: setup-build setup-test setup-live setup-web packages-build packages-live packages-demo packages-test packages-web
+.PHONY: setup-build setup-test setup-live setup-web packages-build packages-live packages-demo packages-test packages-profiles packages-web
 .PHONY: toolchain toolchain-lint
 # Not in the list above: what one command needs, checked in well under a second when it is there.
 
@@ -259,6 +265,9 @@ packages-demo:
 
 packages-test:
 	@scripts/packages.sh build run test
+
+packages-profiles:
+	@scripts/packages.sh profiles
 
 packages-web:
 	@scripts/packages.sh web

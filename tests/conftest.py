@@ -2,7 +2,7 @@
 
 Vulkan tests run on lavapipe unless VK_DRIVER_FILES (or VK_ICD_FILENAMES) names another driver. What is absent is
 skipped with its name; GRILLY_REQUIRE, a comma-separated list of `vulkan`, `weights`, `cases`, `validation`,
-`swiftshader`, `matrices`, `web` and `dxc`, makes an absence a failure.
+`swiftshader`, `matrices`, `profiles`, `web` and `dxc`, makes an absence a failure.
 """
 
 import importlib.util

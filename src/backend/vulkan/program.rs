@@ -53,8 +53,7 @@ pub(super) fn prepare_dispatches(
     let device = &opened.device;
     device.check("preparing a model")?;
     opened.check_numerics(plan.numerics)?;
-    // The driver needs part of the device's memory for itself.
-    let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.capabilities.memory / 16 * 15);
+    let memory = options.memory_limit.unwrap_or(u64::MAX).min(device.memory_for_program());
     let needed: u64 = bound_constants(&dispatches).iter().map(|constant| bytes_of(&plan.graph, *constant)).sum();
     if needed > memory {
         let purpose = format!("all weights; the model may take {memory} bytes");

@@ -72,7 +72,7 @@ pub(super) struct Work {
 impl Work {
     /// No work yet, on at most `memory_limit` bytes of device memory, if there is a limit.
     pub(super) fn new(opened: &Arc<Opened>, memory_limit: Option<u64>) -> Self {
-        let memory = memory_limit.unwrap_or(u64::MAX).min(opened.device.capabilities.memory / 16 * 15);
+        let memory = memory_limit.unwrap_or(u64::MAX).min(opened.device.memory_for_program());
         let (commands, staged, segments, undivided, counts, nothing) = Default::default();
         let (free, replays, waiting, pool) = (FreeList::default(), Vec::new(), None, CommandBufferPool::new(opened));
         let (opened, budget) = (opened.clone(), Budget::new(memory));

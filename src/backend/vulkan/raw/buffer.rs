@@ -74,7 +74,7 @@ impl Buffer {
         let bytes = bytes.max(4);
         let (name, location, usage) = kind.properties();
         let out_of = |purpose| Error::OutOfMemory { device: device.capabilities.name.clone(), bytes, purpose };
-        let exhausted = || out_of(name.into());
+        let exhausted = || out_of(format!("{name}: {}", device.memory_told()));
         if bytes > device.capabilities.allocation {
             return Err(out_of(format!("{name}: at most {} are available at once", device.capabilities.allocation)));
         }

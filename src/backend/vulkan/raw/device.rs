@@ -3,6 +3,7 @@
 mod create;
 mod end;
 mod failure;
+mod memory;
 #[cfg(test)]
 mod statistics;
 mod wait;
@@ -53,8 +54,11 @@ pub struct Device {
     seen: AtomicU64,
     lost: AtomicBool,
     process: AtomicU32,
+    physical: vk::PhysicalDevice,
+    /// Whether `VK_EXT_memory_budget` tells how much memory this process may use.
+    tells_budgets: bool,
     // Keeps the loader in memory; dropped after the handle.
-    _instance: Arc<Instance>,
+    instance: Arc<Instance>,
 }
 
 impl Device {
@@ -111,7 +115,9 @@ impl Device {
             seen: AtomicU64::new(0),
             lost: AtomicBool::new(false),
             process: AtomicU32::new(crate::process::id()),
-            _instance: instance.clone(),
+            physical: physical.handle,
+            tells_budgets: physical.tells_budgets,
+            instance: instance.clone(),
         });
         device.name(timeline, "submissions");
         Ok(device)

@@ -9,7 +9,7 @@ use ash::vk;
 
 use super::Device;
 use crate::backend::vulkan::float_controls::with_modes;
-use crate::backend::vulkan::{Variant, dispatched};
+use crate::backend::vulkan::{Variant, dispatched, sizes};
 use crate::numerics::Numerics;
 use crate::{Error, Result};
 
@@ -154,7 +154,9 @@ fn check_limits(device: &Device, variant: &Variant, constants: &[u32]) -> Result
         ("storage buffers", variant.bindings.len() as u64, capabilities.storage_buffers),
         ("bytes of push constants", variant.push_bytes.into(), capabilities.push_constants),
     ];
-    let workgroup = capabilities.of_workgroup(variant.local_size, variant.shared_bytes);
+    // Of these constants, not of the shader's defaults: a smaller tile fits where the default does not.
+    let (local_size, shared_bytes) = sizes(variant, constants);
+    let workgroup = capabilities.of_workgroup(local_size, shared_bytes);
     if let Some(reason) = capabilities.exceeded(own.into_iter().chain(workgroup)) {
         return narrow(reason);
     }

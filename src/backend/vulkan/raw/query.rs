@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use ash::{khr, vk};
+use ash::{ext, khr, vk};
 
 use super::Instance;
 use super::bfloat16::{BFLOAT16, BFLOAT16_COMPONENT, Bfloat16Features};
@@ -16,6 +16,8 @@ pub struct Physical {
     pub(super) timestamp_bits: u32,
     /// Optional extensions to enable.
     pub(super) extensions: Vec<&'static CStr>,
+    /// Whether it has `VK_EXT_memory_budget`, which is not enabled: only the physical device is asked.
+    pub(super) tells_budgets: bool,
     /// Its capabilities, with what it lacks.
     pub capabilities: Capabilities,
     /// What a pipeline cache on disk depends on: PCI vendor and device, driver version in the vendor's encoding, and the
@@ -23,8 +25,9 @@ pub struct Physical {
     pub identity: String,
 }
 
-/// What every kernel may rely on, besides Vulkan 1.3.
-const LEAST_SHARED_MEMORY: u32 = 32 << 10;
+/// What a device needs besides Vulkan 1.3. A kernel that needs more shared memory than a device has is refused by name; those of
+/// models have tiles for Vulkan's least, which V3DV has.
+const LEAST_SHARED_MEMORY: u32 = 16 << 10;
 const LEAST_INVOCATIONS: u32 = 256;
 const LEAST_STORAGE_BUFFERS: u32 = 8;
 
@@ -37,7 +40,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
     let mut p11 = vk::PhysicalDeviceVulkan11Properties::default();
     let mut p12 = vk::PhysicalDeviceVulkan12Properties::default();
     let mut p13 = vk::PhysicalDeviceVulkan13Properties::default();
-    let (mut features, mut extensions) = (Vec::new(), Vec::new());
+    let (mut features, mut extensions, mut tells_budgets) = (Vec::new(), Vec::new(), false);
     if api < (1, 3, 0) {
         missing.push(format!("Vulkan 1.3 (has {}.{}.{})", api.0, api.1, api.2));
     } else {
@@ -45,7 +48,11 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
             vk::PhysicalDeviceProperties2::default().push_next(&mut p11).push_next(&mut p12).push_next(&mut p13);
         // SAFETY: the device is of version 1.3, which defines every structure of the chain.
         unsafe { instance.handle.get_physical_device_properties2(handle, &mut properties) };
-        (features, extensions) = optional(instance, handle, (&p11, &p12), &mut missing);
+        // SAFETY: `handle` was enumerated from `instance`, which is alive.
+        let offered = unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default();
+        let offers = |name: &CStr| offered.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
+        (features, extensions) = optional(instance, (handle, &offers), (&p11, &p12), &mut missing);
+        tells_budgets = offers(ext::memory_budget::NAME);
     }
     let least = [
         ("bytes of shared memory", limits.max_compute_shared_memory_size, LEAST_SHARED_MEMORY),
@@ -92,19 +99,16 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
     };
     let uuid: String = basic.pipeline_cache_uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     let identity = format!("{:04x}-{:04x}-{:08x}-{uuid}", basic.vendor_id, basic.device_id, basic.driver_version);
-    Physical { handle, queue_family, timestamp_bits, extensions, capabilities, identity }
+    Physical { handle, queue_family, timestamp_bits, extensions, tells_budgets, capabilities, identity }
 }
 
 /// The features of a device of version 1.3, and the extensions to enable; adds to `missing` what it lacks.
 fn optional(
     instance: &Instance,
-    handle: vk::PhysicalDevice,
+    (handle, offers): (vk::PhysicalDevice, &dyn Fn(&CStr) -> bool),
     (properties, floats): (&vk::PhysicalDeviceVulkan11Properties<'_>, &vk::PhysicalDeviceVulkan12Properties<'_>),
     missing: &mut Vec<String>,
 ) -> (Vec<Feature>, Vec<&'static CStr>) {
-    // SAFETY: `handle` was enumerated from `instance`, which is alive.
-    let offered = unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default();
-    let offers = |name: &CStr| offered.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
     let mut f11 = vk::PhysicalDeviceVulkan11Features::default();
     let mut f12 = vk::PhysicalDeviceVulkan12Features::default();
     let mut f13 = vk::PhysicalDeviceVulkan13Features::default();

@@ -25,7 +25,12 @@ impl Device {
         if cause == vk::Result::ERROR_DEVICE_LOST {
             self.lost.store(true, SeqCst);
         }
-        failure(&self.capabilities.name, call, cause)
+        match failure(&self.capabilities.name, call, cause) {
+            Error::OutOfMemory { device, bytes, purpose } => {
+                Error::OutOfMemory { device, bytes, purpose: format!("{purpose}: {}", self.memory_told()) }
+            }
+            other => other,
+        }
     }
 
     /// An error in grilly rather than in the driver: a command that does not match its operands.

@@ -52,7 +52,9 @@ impl Device {
             seen: AtomicU64::new(0),
             lost: AtomicBool::new(false),
             process: AtomicU32::new(crate::process::id()),
-            _instance: instance.clone(),
+            physical: physical.handle,
+            tells_budgets: false,
+            instance: instance.clone(),
         })))
     }
 
@@ -61,7 +63,7 @@ impl Device {
     /// # Errors
     /// A driver error.
     pub fn statistics(&self, pipeline: &ComputePipeline) -> Result<Statistics> {
-        let calls = properties::Device::new(&self._instance.handle, &self.handle);
+        let calls = properties::Device::new(&self.instance.handle, &self.handle);
         let failed = |cause| self.failure("vkGetPipelineExecutableStatisticsKHR", cause);
         let whole = vk::PipelineInfoKHR::default().pipeline(pipeline.handle);
         let of = vk::PipelineExecutableInfoKHR::default().pipeline(pipeline.handle);

