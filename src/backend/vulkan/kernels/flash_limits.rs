@@ -42,16 +42,19 @@ fn words() -> &'static Variant {
     function.variant
 }
 
-/// Whether the layer reports that a pipeline exceeds the device's shared memory; no driver receives such a pipeline.
+/// Whether the layer reports that a pipeline exceeds the device's shared memory, as the engine must; no driver receives such a
+/// pipeline.
 fn is_too_large(device: &Arc<Device>, variant: &'static Variant, constants: &[u32]) -> bool {
     let about_memory =
         || validation_messages().iter().filter(|line| line.contains("maxComputeSharedMemorySize")).count();
     let before = about_memory();
     STOPS.store(true, SeqCst);
-    let made = ComputePipeline::new(device, variant, constants);
+    let made = ComputePipeline::unchecked(device, variant, constants);
     STOPS.store(false, SeqCst);
     let too_large = about_memory() > before;
     assert_eq!(made.is_err(), too_large, "{}: {:?}", variant.name, made.err());
+    let refused = ComputePipeline::new(device, variant, constants).err();
+    assert_eq!(refused.is_some(), too_large, "{}: {refused:?}", variant.name);
     too_large
 }
 
