@@ -83,9 +83,9 @@ impl Trainer {
         self.unread.as_ref().map_or(Ok(self.loss_scale), |unread| Ok(self.read_numbers(unread)?.1))
     }
 
-    /// Takes note of a device that failed in a step.
+    /// Takes note of a device that failed in a step, or was not updated as others were.
     pub(super) fn note(&mut self, step: u64, error: &Error) {
-        if error.is_device_fault() {
+        if error.is_device_fault() || matches!(error, Error::Unusable(_)) {
             let failure = format!("step {step} was not finished: {error}; resume from the last checkpoint");
             self.failed = Some((Error::Unusable, failure));
         }

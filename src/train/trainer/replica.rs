@@ -139,7 +139,12 @@ pub(super) fn step_on_all(replicas: &mut [&mut Replica], batches: &[Batch], of: 
     for ((replica, sums), (total, rest)) in replicas.iter().zip(sums).zip(ready) {
         let outcome = replica.update.apply(sums.losses, total, &rest).map_err(|error| match outcomes.is_empty() {
             true => error,
-            false => Error::Unusable(format!("{} was not updated as others were: {error}", replica.engine.device())),
+            false => {
+                let device = replica.engine.device();
+                Error::Unusable(format!(
+                    "{device} was not updated as others were: {error}; resume from the last checkpoint"
+                ))
+            }
         })?;
         outcomes.push(outcome);
     }
