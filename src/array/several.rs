@@ -16,7 +16,7 @@ impl Engine {
     ///
     /// ```
     /// assert_eq!(grilly::array::Engine::each("cpu").unwrap().len(), 1);
-    /// let error = grilly::array::Engine::each("cpu,vulkan:0").unwrap_err().to_string();
+    /// let error = grilly::array::Engine::each("cpu,vulkan:0").err().unwrap().to_string();
     /// assert_eq!(error, "devices are \"cpu,vulkan:0\", expected each to be \"vulkan:N\"");
     /// ```
     pub fn each(names: &str) -> Result<Vec<Arc<Engine>>> {
