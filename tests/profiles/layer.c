@@ -14,11 +14,17 @@ static int emulated(const char *name) {
     return !strcmp(name, "VK_KHR_portability_subset") || !strcmp(name, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
 }
 
+/* The loader's link to the next layer; VkLayerInstanceCreateInfo and VkLayerDeviceCreateInfo begin with the same members. */
+static void *link_of(const void *first, VkStructureType type) {
+    VkLayerDeviceCreateInfo *link = (void *)first;
+    while (link && !(link->sType == type && link->function == VK_LAYER_LINK_INFO))
+        link = (void *)link->pNext;
+    return link;
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info,
                                                       const VkAllocationCallbacks *own, VkInstance *to) {
-    VkLayerInstanceCreateInfo *link = (void *)info->pNext;
-    while (link && !(link->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO && link->function == VK_LAYER_LINK_INFO))
-        link = (void *)link->pNext;
+    VkLayerInstanceCreateInfo *link = link_of(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
     if (!link)
         return VK_ERROR_INITIALIZATION_FAILED;
     next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
@@ -35,9 +41,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice of, const VkDeviceCreateInfo *info,
                                                     const VkAllocationCallbacks *own, VkDevice *to) {
-    VkLayerDeviceCreateInfo *link = (void *)info->pNext;
-    while (link && !(link->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && link->function == VK_LAYER_LINK_INFO))
-        link = (void *)link->pNext;
+    VkLayerDeviceCreateInfo *link = link_of(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
     if (!link)
         return VK_ERROR_INITIALIZATION_FAILED;
     const char *kept[MOST];
