@@ -36,10 +36,11 @@ class Trainer(TextModel):
         text: Bytes, or a str for its bytes in UTF-8. Each is a token, unless `tokenizer` is `"bpe"`.
         folder: Where metrics and checkpoints of the text's run lie.
         device: `"vulkan"` (default), `"vulkan:N"` or `"cpu"`.
-        devices: In place of `device`: `["vulkan:0", "vulkan:1"]`, or `"all"` usable ones, which share the batches of each
-            step. All of one kind and driver; the bits are those of one device with the same options.
+        devices: In place of `device`: `["vulkan:0", "vulkan:1"]`, or `"all"` usable ones, which share the batches of
+            each step. All of one kind and driver; the bits are those of one device with the same options.
         options: `batch_size` (32), `accumulate` (1, or the number of devices) batches in a step, `shards` (likewise):
-            groups of them that are summed alone, and then the sums in order; a multiple of the number of devices, `epochs` (1) or `steps`, `learning_rate` (3e-4),
+            groups of them that are summed alone, and then the sums in order; a multiple of the number of devices,
+            `epochs` (1) or `steps`, `learning_rate` (3e-4),
             `optimizer` (`"adamw"`, `"adam"`, whose decay of weights is added to gradients, or `"sgd"`, likewise, with
             `momentum` (0.9)), `betas` ((0.9, 0.999)) and `eps` (1e-8) of Adam, `weight_decay` (0), `dtype` ("float32",
             "bfloat16" or "float16") of what a step stores, `gradient_checkpointing` (False), `max_norm`
