@@ -105,14 +105,15 @@ test-slow: setup-test $(STAMPS)/installed ## The Python tests that `make test` l
 test-web: setup-test setup-web $(STAMPS)/installed ## Every exported operation, and the page of examples/webgpu, in headless Chromium on a GPU in software (installs Chromium and npm)
 	@GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web $(ARGS)
 
-ON_MATRICES = $(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,matrices scripts/matrix-device.sh $(BIN)/python -m pytest tests/everywhere
+ON_MATRICES = $(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,matrices scripts/matrix-device.sh $(BIN)/python -m pytest
 .PHONY: test-long
 test-long: setup-test setup-web $(DXC) $(OP_CASES) $(STAMPS)/installed ## What takes too long for `make test`: all operation cases in every mode, models on all texts, the benchmarks once; prints its time
 	@time $(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,cases,dxc $(BIN)/python tests/modes.py long
 	@time GRILLY_TEST_LONG=1 GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web
 	@time GRILLY_TEST_LONG=1 $(MAKE) test-profiles ARGS=
 	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test $(CRATES) --release --locked --test op_cases
-	@time $(ON_MATRICES) -k vulkan
+	@time $(ON_MATRICES) tests/everywhere $(addprefix tests/ops/,test_matrices.py test_builds.py test_float32_products.py) -k vulkan
+	@time $(ON_MATRICES) tests/ops/test_ops.py -k "vulkan and (linear or matmul or attention)"
 	@time $(PYTHON) tests/amd.py long
 	@cargo clippy -p grilly-benches --release --locked --all-targets -- -D warnings
 	@cargo bench -p grilly-benches --locked -- --test
@@ -139,8 +140,10 @@ fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optim
 	for name in folders interfaces; do driver $$name --device vulkan; done; exit $$status
 
 .PHONY: test-devices
-test-devices: setup-test $(STAMPS)/installed ## Hashes of the numbers that are the same everywhere on a software device with matrix cores (unpacks Debian's Mesa 26.1 into the cache), then some of test-profiles, and test-amd
-	@$(ON_MATRICES) $(or $(ARGS),-k "vulkan and (hash or kernels_of_digits)")
+test-devices: setup-test $(STAMPS)/installed ## Kernels of matrix cores, and hashes of the numbers that are the same everywhere, on a software device that has them (unpacks Debian's Mesa 26.1 into the cache), then some of test-profiles, and test-amd
+	@$(ON_MATRICES) tests/everywhere $(or $(ARGS),-k "vulkan and (hash or kernels_of_digits)")
+	@$(ON_MATRICES) tests/ops/test_matrices.py -k "not (ternary or binary)"
+	@$(ON_MATRICES) tests/models/test_families.py -k "test_embeddings and vulkan-roberta-float"
 	@$(MAKE) test-profiles ARGS='-k "source or refused or raspberry"'
 	@$(MAKE) test-amd ARGS=
 

@@ -59,9 +59,17 @@ pub fn generate(out: &Path) -> Result<String, String> {
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     let mut built = emit::all(done.into_iter().filter_map(|(_, result)| result.into_inner()))?;
     let mut modules: Vec<u32> = Vec::new();
-    for variant in built.iter_mut().flat_map(|kernel| &mut kernel.variants) {
-        variant.first = modules.len();
-        modules.extend(&variant.spirv);
+    for kernel in &mut built {
+        let mut known: Vec<(usize, Vec<u32>)> = Vec::new();
+        for variant in &mut kernel.variants {
+            // Of matrices of several shapes there is one module.
+            let same = known.iter().find(|(_, words)| *words == variant.spirv);
+            variant.first = same.map_or(modules.len(), |(first, _)| *first);
+            if same.is_none() {
+                known.push((variant.first, variant.spirv.clone()));
+                modules.extend(&variant.spirv);
+            }
+        }
     }
     std::fs::write(out.join("modules.lzma"), packed(&modules).expect("memory takes it")).expect("OUT_DIR is writable");
     Ok(emit::emit(&built, &sources::sources(&includes)?)? + &emit::includes(&includes))
@@ -82,8 +90,14 @@ fn packed(modules: &[u32]) -> std::io::Result<Vec<u8>> {
 fn build(kernel: &manifest::Kernel, includes: &Includes) -> Result<emit::Kernel, String> {
     let file = kernel.file.display().to_string();
     let text = std::fs::read_to_string(&kernel.file).map_err(|e| format!("{file}: error: {e}"))?;
-    let mut variants = Vec::new();
+    let mut variants: Vec<emit::Variant> = Vec::new();
     for row in &kernel.variants {
+        let built =
+            |variant: &&emit::Variant| (&variant.row.defines, &variant.row.numerics) == (&row.defines, &row.numerics);
+        if let Some(same) = variants.iter().find(built) {
+            variants.push(emit::Variant { row: row.clone(), ..same.clone() });
+            continue;
+        }
         let compile = |named| {
             let target = (shaderc::EnvVersion::Vulkan1_3, shaderc::SpirvVersion::V1_6);
             let request = Request { text: &text, file: &file, defines: &row.defines, target, named, strict: true };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::capabilities::condition;
+use super::capabilities::{Feature, condition};
 
 /// One shader with its variants, in order of decreasing requirements.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +47,9 @@ pub struct Variant {
     pub only: Vec<String>,
     /// Names of the required device features.
     pub needs: Vec<String>,
+    /// Types of matrices, as `f16_f32`: it is built once and is a variant for each shape that a device may have of them, those
+    /// after the first with the shape in their names.
+    pub matrices: Option<String>,
     /// Conditions under which it is chosen, as `k >= 32`, `n % 4` or the name of a feature.
     pub when: Vec<String>,
     /// Macros, in the order of their names.
@@ -146,7 +149,8 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
     let types = types.iter().filter(|_| named(NUMERICS[0])).map(|stored| (stored.as_str(), NUMERICS[0]));
     // The same numbers on every device are float32.
     let types = types.chain(named(NUMERICS[1]).then_some((STORED[0], NUMERICS[1]))).collect::<Vec<_>>();
-    let each = types.iter().flat_map(|of| row.variants.iter().cloned().map(move |variant| (*of, variant)));
+    let shaped: Vec<Variant> = super::emit::all(row.variants.into_iter().map(shapes))?.concat();
+    let each = types.iter().flat_map(|of| shaped.iter().cloned().map(move |variant| (*of, variant)));
     let built = |((stored, _), variant): &((&str, &str), Variant)| {
         variant.only.is_empty() || variant.only.iter().any(|own| own == stored)
     };
@@ -180,6 +184,22 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
         variants.push(variant);
     }
     Ok(Kernel { name: kernel, file: path.into(), variants, made_of: row.made_of })
+}
+
+/// A variant for each shape of its matrices.
+fn shapes(mut variant: Variant) -> Result<Vec<Variant>, String> {
+    let Some(types) = variant.matrices.take() else { return Ok(vec![variant]) };
+    let of = |(place, feature): (usize, Feature)| {
+        let mut one = variant.clone();
+        one.needs.insert(0, feature.name().into());
+        if place > 0 {
+            let shape = feature.name().rsplit('_').next().unwrap_or_default();
+            one.name = [&*one.name, shape].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+        }
+        one
+    };
+    let found: Vec<Variant> = Feature::matrices(&types).enumerate().map(of).collect();
+    if found.is_empty() { Err(format!("no device has matrices {types:?}")) } else { Ok(found) }
 }
 
 /// Whether a file is a part of the kernel beside it: `attention.masks.glsl`.

@@ -31,7 +31,9 @@ const SHADER: &str = "shaders/norm/layer-norm.glsl";
 fn parse(text: &str) -> Result<Vec<manifest::Kernel>, String> {
     let lines: String = text.lines().map(|line| format!("//# {line}\n")).collect();
     let shader = format!("#version 460\n// Computes: [[variants]]\n{lines}\nvoid main() {{}}\n");
-    manifest::parse(&shader, Path::new(SHADER), &["float16", "int8"])
+    let matrices = capabilities::Feature::ALL.iter().map(|f| f.name()).filter(|name| name.starts_with("coopmat_"));
+    let features: Vec<&str> = ["float16", "int8"].into_iter().chain(matrices).collect();
+    manifest::parse(&shader, Path::new(SHADER), &features)
 }
 
 #[test]
@@ -95,6 +97,28 @@ fn every_variant_is_built_for_every_element_type() {
     assert_eq!(names, [("c-wide", "float16"), ("c", "float16")], "unless it declares its own");
     let wrong = parse("stored = ['half']").unwrap_err();
     assert!(wrong.contains("stored names \"half\", expected some of float32, float16, bfloat16"), "{wrong}");
+}
+
+#[test]
+fn a_variant_with_matrices_is_one_for_each_of_their_shapes() {
+    let rows = "variants = [{ matrices = 's8_s32', needs = ['int8'] }, { name = 'plain' }]";
+    let kernels = parse(rows).unwrap();
+    let found: Vec<(&str, Vec<&str>)> =
+        kernels[0].variants.iter().map(|v| (&*v.name, v.needs.iter().map(|name| &**name).collect())).collect();
+    let expected = [
+        ("layer-norm", vec!["coopmat_s8_s32_16x16x32", "int8"]),
+        ("layer-norm-16x16x16", vec!["coopmat_s8_s32_16x16x16", "int8"]),
+        ("layer-norm-8x16x32", vec!["coopmat_s8_s32_8x16x32", "int8"]),
+        ("layer-norm-8x8x8", vec!["coopmat_s8_s32_8x8x8", "int8"]),
+        ("layer-norm-plain", vec![]),
+    ];
+    assert_eq!(found, expected);
+    let types =
+        parse("stored = ['float32', 'float16']\nvariants = [{ only = ['float16'], matrices = 'f16_f32' }]").unwrap();
+    let names: Vec<&str> = types[0].variants.iter().map(|v| &*v.name).collect();
+    assert_eq!(names, ["layer-norm-float16", "layer-norm-8x16x16-float16", "layer-norm-8x8x8-float16"]);
+    let wrong = parse("variants = [{ matrices = 'f17_f32' }]").unwrap_err();
+    assert!(wrong.contains("no device has matrices \"f17_f32\""), "{wrong}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // Rows, blocks of others and results of attention-backward-matrix in shared memory.
-#include "attention/attention-quads.glsl"
+#include "attention/attention-rows.glsl"
 
-const uint TILE = 64u;
+const uint TILE = MATRIX_M * SUBGROUPS;
 const uint OTHERS = 32u;
 const float LOG2_E = 1.44269504;
 // Eights of a head, and of a row in shared memory, plus one so that rows start at different banks.
@@ -10,9 +10,9 @@ const uint STRIDE = EIGHTS + 1u;
 const uint SECOND = OTHERS * STRIDE;
 const uint OUT_STRIDE = HEAD_DIM / 4u + 1u;
 // Columns of matrices per head, and per block.
-const uint SLICES = HEAD_DIM / 16u;
-const uint WIDE = OTHERS / 16u;
-const uint LOADS = (OTHERS * EIGHTS + 127u) / 128u;
+const uint SLICES = HEAD_DIM / MATRIX_N;
+const uint WIDE = OTHERS / MATRIX_N;
+const uint LOADS = (OTHERS * EIGHTS + INVOCATIONS - 1u) / INVOCATIONS;
 
 // The first operand of a block of others, then the second; before them those of the tile's rows, after them results.
 shared uvec4 tile[2u * TILE * STRIDE];
@@ -50,7 +50,7 @@ SUM second_result[SLICES];
 
 // Loads both operands of the subgroup's rows; those past the last repeat it.
 void load_own() {
-    for (uint i = gl_LocalInvocationIndex; i < TILE * EIGHTS; i += 128u) {
+    for (uint i = gl_LocalInvocationIndex; i < TILE * EIGHTS; i += INVOCATIONS) {
         uint row = min(first + i / EIGHTS, last - 1u);
         uint slot = i / EIGHTS * STRIDE + i % EIGHTS;
         tile[slot] = OWN_FIRST(row, i % EIGHTS);
@@ -58,7 +58,7 @@ void load_own() {
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-        uint at = own_row * STRIDE + 2u * i;
+        uint at = own_row * STRIDE + TERM_QUADS * i;
         coopMatLoad(own_first[i], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         coopMatLoad(own_second[i], tile, at + TILE * STRIDE, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
     }
@@ -75,13 +75,13 @@ void load(uint other, uint count) {
     uvec4 one[LOADS];
     uvec4 two[LOADS];
     [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-        uint slot = gl_LocalInvocationIndex + 128u * i;
+        uint slot = gl_LocalInvocationIndex + INVOCATIONS * i;
         uint row = other + min(slot / EIGHTS, count - 1u);
         one[i] = OTHER_FIRST(row, slot % EIGHTS);
         two[i] = OTHER_SECOND(row, slot % EIGHTS);
     }
     [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-        uint slot = gl_LocalInvocationIndex + 128u * i;
+        uint slot = gl_LocalInvocationIndex + INVOCATIONS * i;
         uint row = slot / EIGHTS;
         if (row < OTHERS) {
             uvec4 kept[2] = uvec4[2](finite(one[i]), finite(two[i]));
@@ -114,7 +114,7 @@ void multiply() {
         change[n] = SUM(0.0);
         [[unroll]] for (uint i = 0u; i < SLICES; i++) {
             RIGHT other;
-            uint at = 16u * n * STRIDE + 2u * i;
+            uint at = MATRIX_N * n * STRIDE + TERM_QUADS * i;
             coopMatLoad(other, tile, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
             score[n] = coopMatMulAdd(own_first[i], other, score[n]);
             coopMatLoad(other, tile, SECOND + at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
@@ -128,11 +128,11 @@ void multiply() {
     void store_##NAME() {                                                                                              \
         barrier();                                                                                                     \
         [[unroll]] for (uint i = 0u; i < SLICES; i++) {                                                                \
-            coopMatStore(RESULT[i], tile, own_row * OUT_STRIDE + 4u * i, OUT_STRIDE,                                   \
+            coopMatStore(RESULT[i], tile, own_row * OUT_STRIDE + MATRIX_N / 4u * i, OUT_STRIDE,                        \
                          gl_CooperativeMatrixLayoutRowMajor);                                                          \
         }                                                                                                              \
         barrier();                                                                                                     \
-        for (uint i = gl_LocalInvocationIndex; i < TILE * (HEAD_DIM / 4u); i += 128u) {                                \
+        for (uint i = gl_LocalInvocationIndex; i < TILE * (HEAD_DIM / 4u); i += INVOCATIONS) {                                \
             uint row = i / (HEAD_DIM / 4u);                                                                            \
             uint quad = i % (HEAD_DIM / 4u);                                                                           \
             if (first + row < last) {                                                                                  \

@@ -2,36 +2,39 @@
 // Computes: y[i, h] = sum_j softmax_j(cap(scale q[i, h] . k[j, g]) + bias[h, j - place(i)]) v[j, g], j over the keys of
 // i's text that i sees, g = h / group, cap(s) = SOFT_CAP tanh(s / SOFT_CAP), or s, on matrix cores: q, k, v, y float16
 // or bfloat16; scores, sums of weights and results in float32; weights are rounded to the type of v.
-// Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text, continued along z; y = heads. A
-// subgroup has 16 rows.
+// Grid: x = floor(T / TILE) + B tiles of TILE = MATRIX_M SUBGROUPS queries of one text, continued along z; y = heads. A
+// subgroup has MATRIX_M rows.
 // Reduction order: keys in blocks of KEYS from the text's first; within a block, the order of the device's matrix
 // cores. A block without visible keys for a subgroup's rows is skipped; one without visible keys for a row changes none
 // of its bits.
 // Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM a multiple of 16; strides and columns, counted in
-// eights here, are integers; subgroups of INVOCATIONS / SUBGROUPS invocations, 16 to 64; 16 x 16 x 16 matrices. With
-// ROWS_IN_QUADS subgroups of 32, with the matrix layout that matrix-layout.glsl tests; without it no keys are hidden.
+// eights here, are integers; subgroups of INVOCATIONS / SUBGROUPS invocations, MATRIX_M to 4 MATRIX_M; MATRIX_N =
+// MATRIX_K. With ROWS_IN_LANES the matrix layout that matrix-layout.glsl finds; without it no keys are hidden.
 //# # 16 bits on matrix cores: in registers where it is known which lane holds which element, as bfloat16 demands.
 //# stored = ["float16", "bfloat16"]
 //# made_of = { constants = "Blocks" }
 //#
 //# [[variants]]
-//# name = "rows-in-quads"
+//# name = "rows-in-lanes"
 //# only = ["float16"]
-//# needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# matrices = "f16_f32"
+//# needs = ["matrix_rows_in_lanes", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
 //# when = ["k % 16", "k >= 16", "k <= 256"]
-//# defines = { ROWS_IN_QUADS = "1" }
+//# defines = { ROWS_IN_LANES = "1" }
 //#
 //# [[variants]]
 //# only = ["float16"]
-//# needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# matrices = "f16_f32"
+//# needs = ["float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
 //# when = ["k % 16", "k >= 16", "k <= 128"]
 //#
 //# [[variants]]
-//# name = "rows-in-quads"
+//# name = "rows-in-lanes"
 //# only = ["bfloat16"]
-//# needs = ["matrix_rows_in_quads", "coopmat_bf16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# matrices = "bf16_f32"
+//# needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
 //# when = ["k % 16", "k >= 16", "k <= 256"]
-//# defines = { ROWS_IN_QUADS = "1" }
+//# defines = { ROWS_IN_LANES = "1" }
 #include "stored.glsl"
 #include "matrix/cooperative-matrix.glsl"
 #include "attention/attention-halves.glsl"
@@ -46,7 +49,6 @@ layout(std430, binding = 2) readonly buffer K { uvec4 k[]; };
 layout(std430, binding = 3) readonly buffer V { uvec4 v[]; };
 layout(std430, binding = 7) writeonly buffer Y { uvec4 y[]; };
 
-const uint LANES = INVOCATIONS / SUBGROUPS;
 // Quads of a head, and of a row in shared memory, plus one so that rows start at different banks.
 const uint QUADS = HEAD_DIM / 8u;
 const uint STRIDE = QUADS + 1u;
@@ -78,8 +80,8 @@ float changed(float product, uint key, uint row) {
     return fma(product, push.scale, bias[int(table) + far]);
 }
 
-#ifdef ROWS_IN_QUADS
-#include "attention-matrix.rows-in-quads.glsl"
+#ifdef ROWS_IN_LANES
+#include "attention-matrix.rows-in-lanes.glsl"
 #else
 #include "attention-matrix.rows-shared.glsl"
 #endif
@@ -125,7 +127,7 @@ void main() {
 
     // Rows past the text's end repeat its last. A negative scale moves to the queries: the largest score then has the largest weight.
     uvec4 sign = uvec4(!CHANGES && push.scale < 0.0 ? 0x80008000u : 0u);
-    for (uint i = lane; i < 16u * QUADS; i += LANES) {
+    for (uint i = lane; i < MATRIX_M * QUADS; i += LANES) {
         uint row = min(first + own_row + i / QUADS, last - 1u);
         tile[(own_row + i / QUADS) * STRIDE + i % QUADS] =
             sign ^ q[row * push.q_stride + push.q_column + head * QUADS + i % QUADS];
@@ -136,7 +138,7 @@ void main() {
     subgroupBarrier();
     LEFT query[SLICES];
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-        coopMatLoad(query[i], tile, own_row * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(query[i], tile, own_row * STRIDE + TERM_QUADS * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         result[i] = SUM(0.0);
     }
     begin(key_count);
@@ -157,7 +159,7 @@ void main() {
             score[n] = SUM(0.0);
             [[unroll]] for (uint i = 0u; i < SLICES; i++) {
                 RIGHT key;
-                coopMatLoad(key, tile, 16u * n * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+                coopMatLoad(key, tile, MATRIX_N * n * STRIDE + TERM_QUADS * i, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                 score[n] = coopMatMulAdd(query[i], key, score[n]);
             }
         }
@@ -165,7 +167,7 @@ void main() {
         [[unroll]] for (uint n = 0u; n < WIDE; n++) {
             [[unroll]] for (uint i = 0u; i < SLICES; i++) {
                 RIGHT value;
-                coopMatLoad(value, tile, VALUES + 16u * n * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                coopMatLoad(value, tile, VALUES + MATRIX_N * n * STRIDE + TERM_QUADS * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
                 result[i] = coopMatMulAdd(weight[n], value, result[i]);
             }
         }
@@ -180,13 +182,13 @@ void main() {
     divide();
 #if STORED == FLOAT16
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-        coopMatStore(HALF(result[i]), tile, own_row * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatStore(HALF(result[i]), tile, own_row * STRIDE + TERM_QUADS * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
     }
 #else
     put();
 #endif
     subgroupBarrier();
-    for (uint i = lane; i < 16u * QUADS; i += LANES) {
+    for (uint i = lane; i < MATRIX_M * QUADS; i += LANES) {
         uint at = first + own_row + i / QUADS;
         if (at < last) {
             y[at * push.y_stride + head * QUADS + i % QUADS] = tile[(own_row + i / QUADS) * STRIDE + i % QUADS];

@@ -1,11 +1,11 @@
 // Softmax of attention-matrix where the distribution of matrix elements over lanes is unknown: scores pass through
 // shared memory, where SHARERS lanes share a row. All rows see all keys.
 
-const uint SHARERS = LANES / 16u;
+const uint SHARERS = LANES / MATRIX_M;
 // Keys of a block per sharing lane.
 const uint OWN = KEYS / SHARERS;
 const uint WORK_STRIDE = KEYS / 4u + 1u;
-// A subgroup's 16 rows of scores, later overwritten by weights.
+// A subgroup's rows of scores, later overwritten by weights.
 shared uvec4 work[TILE * WORK_STRIDE];
 shared float factor[TILE];
 float largest;
@@ -31,7 +31,7 @@ void multiply() {
 void soften(uint at, uint key_count, bool edge) {
     uint own_work = own_row * WORK_STRIDE;
     [[unroll]] for (uint n = 0u; n < WIDE; n++) {
-        coopMatStore(score[n], work, own_work + 4u * n, WORK_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatStore(score[n], work, own_work + MATRIX_N / 4u * n, WORK_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
     }
     subgroupBarrier();
     uint row = gl_SubgroupInvocationID / SHARERS;
@@ -83,7 +83,7 @@ void soften(uint at, uint key_count, bool edge) {
         multiply();
     }
     [[unroll]] for (uint n = 0u; n < WIDE; n++) {
-        coopMatLoad(weight[n], work, own_work + 2u * n, WORK_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(weight[n], work, own_work + TERM_QUADS * n, WORK_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
     }
     subgroupBarrier();
 }

@@ -3,17 +3,17 @@
 // largest element; a row of v by its own, whose factor the weights take, and these by the largest of a row in a block.
 // Rows that see a key, a value or a query with NaN, infinity or numbers outside the range of split.glsl are computed alone,
 // by plain sums.
-// Grid: x = floor(T / (16 SUBGROUPS)) + B tiles of 16 SUBGROUPS queries of one text, continued along z; y = heads. A
-// subgroup has 16 rows.
-// Reduction order: keys in blocks of KEYS from the text's first; within a block, and within 32 columns of a score, the order
+// Grid: x = floor(T / TILE) + B tiles of TILE = MATRIX_M SUBGROUPS queries of one text, continued along z; y = heads. A
+// subgroup has MATRIX_M rows.
+// Reduction order: keys in blocks of KEYS from the text's first; within a block, and within two matrices' columns of a score, the order
 // of the device's matrix cores, products of high and low parts first. A block without visible keys for a row changes none of
 // its bits.
 // Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM a multiple of 16; strides and columns, counted in
-// quads here, are integers; subgroups of 32, with the matrix layout that matrix-layout.glsl tests; KEYS a multiple of 32.
+// quads here, are integers; MATRIX_N = MATRIX_K, with the matrix layout that matrix-layout.glsl finds; KEYS a multiple of 32.
 //# # float32 on matrix cores; where there are none, or for narrow and wide heads, `attention` runs.
 //# # k is head_dim; wider heads are not faster than plain ones.
 //# made_of = { constants = "Blocks" }
-//# variants = [{ needs = ["matrix_rows_in_quads", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"], when = ["k % 16", "k >= 16", "k <= 80"] }]
+//# variants = [{ matrices = "f16_f32", needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"], when = ["k % 16", "k >= 16", "k <= 80"] }]
 #include "matrix/cooperative-matrix.glsl"
 #include "attention/attention-tile.glsl"
 
@@ -30,7 +30,7 @@ layout(std430, binding = 7) writeonly buffer Y { vec2 y[]; };
 void mark(uint at) {
     for (uint key = 0u; key < min(KEYS, key_count - at); key++) {
         if (is_nan(key_factors[key]) || is_nan(value_factors[key])) {
-            [[unroll]] for (uint h = 0u; h < 2u; h++) {
+            [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
                 alone[h] = alone[h] || !HIDES || sees(mine[h], int(at + key));
             }
         }
@@ -50,43 +50,46 @@ float plain_score(uint row, uint key) {
     return changed(sum, key, row);
 }
 
-// One row by plain sums: scores of 32 keys at once, then values in order, one pair of columns a lane.
+// One row by plain sums: scores of a key a lane, then values in order, pairs of columns a lane.
 void compute_alone(uint row) {
     uint lane = gl_SubgroupInvocationID;
     Sight sight = sight_of(own_place + int(row), int(key_count));
     float most = NONE;
-    for (uint key = lane; key < key_count; key += 32u) {
+    for (uint key = lane; key < key_count; key += LANES) {
         if (!HIDES || sees(sight, int(key))) {
             most = nan_max(most, plain_score(row, key));
         }
     }
-    [[unroll]] for (uint reach = 1u; reach < 32u; reach *= 2u) {
+    [[unroll]] for (uint reach = 1u; reach < LANES; reach *= 2u) {
         most = nan_max(most, subgroupShuffleXor(most, reach));
     }
     float sum = 0.0;
-    vec2 values[2] = vec2[2](vec2(0.0), vec2(0.0));
-    for (uint at = 0u; at < key_count; at += 32u) {
+    vec2 values[LANE_PAIRS];
+    [[unroll]] for (uint c = 0u; c < LANE_PAIRS; c++) {
+        values[c] = vec2(0.0);
+    }
+    for (uint at = 0u; at < key_count; at += LANES) {
         uint key = at + lane;
         bool seen = key < key_count && (!HIDES || sees(sight, int(key)));
         float weight = seen ? exponential(plain_score(row, key) - most) : -1.0;
-        for (uint i = 0u; i < 32u; i++) {
+        for (uint i = 0u; i < LANES; i++) {
             float own = subgroupShuffle(weight, i);
             // Marks a hidden key.
             if (own == -1.0) {
                 continue;
             }
             sum += own;
-            [[unroll]] for (uint c = 0u; c < 2u; c++) {
-                uint pair = min(lane + 32u * c, HEAD_DIM / 2u - 1u);
+            [[unroll]] for (uint c = 0u; c < LANE_PAIRS; c++) {
+                uint pair = min(lane + LANES * c, HEAD_DIM / 2u - 1u);
                 vec4 four = v[(key_first + at + i) * push.v_stride + v_column + pair / 2u];
                 values[c] = fma(vec2(own), pair % 2u == 0u ? four.xy : four.zw, values[c]);
             }
         }
     }
-    [[unroll]] for (uint c = 0u; c < 2u; c++) {
-        if (lane + 32u * c < HEAD_DIM / 2u) {
+    [[unroll]] for (uint c = 0u; c < LANE_PAIRS; c++) {
+        if (lane + LANES * c < HEAD_DIM / 2u) {
             uint at = (first + own_row + row) * push.y_stride + head * (HEAD_DIM / 4u);
-            y[2u * at + lane + 32u * c] = sum == 0.0 ? vec2(0.0) : values[c] / sum;
+            y[2u * at + lane + LANES * c] = sum == 0.0 ? vec2(0.0) : values[c] / sum;
         }
     }
 }
@@ -112,11 +115,11 @@ void main() {
     LEFT high[SLICES];
     LEFT low[SLICES];
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-        coopMatLoad(high[i], tile, own_row * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatLoad(low[i], tile, LOW_QUERIES + own_row * STRIDE + 2u * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(high[i], tile, own_row * STRIDE + TERM_QUADS * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(low[i], tile, LOW_QUERIES + own_row * STRIDE + TERM_QUADS * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         result[i] = SUM(0.0);
     }
-    [[unroll]] for (uint h = 0u; h < 2u; h++) {
+    [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
         largest[h] = NONE;
         total[h] = 0.0;
         mine[h] = sight_of(own_place + int(row_of(h)), int(key_count));
@@ -146,7 +149,7 @@ void main() {
                 RIGHT key[2];
                 [[unroll]] for (uint i = 2u * pair; i < min(2u * pair + 2u, SLICES); i++) {
                     RIGHT small;
-                    uint slot = 16u * n * STRIDE + 2u * i;
+                    uint slot = MATRIX_N * n * STRIDE + TERM_QUADS * i;
                     coopMatLoad(key[i % 2u], tile, slot, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                     coopMatLoad(small, tile, slot + LOW, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                     part = coopMatMulAdd(high[i], small, part);
@@ -168,24 +171,33 @@ void main() {
     if (!busy) {
         return;
     }
-    [[unroll]] for (uint h = 0u; h < 2u; h++) {
-        total[h] += subgroupShuffleXor(total[h], 1u);
-        total[h] += subgroupShuffleXor(total[h], 2u);
+    [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
+        OVER_ROW(PLUS, total[h])
         uint row = first + own_row + row_of(h);
         if (row < last && !alone[h]) {
             [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-                [[unroll]] for (uint e = 4u * h; e < 4u * h + 4u; e += 2u) {
-                    // The weights of a row without keys have a sum of zero.
-                    vec2 two = total[h] == 0.0 ? vec2(0.0) : vec2(result[i][e], result[i][e + 1u]) / total[h];
-                    y[2u * (row * push.y_stride + head * (HEAD_DIM / 4u)) + (16u * i + column_of(e)) / 2u] = two;
+                [[unroll]] for (uint e = ROW_ELEMENTS * h; e < ROW_ELEMENTS * h + ROW_ELEMENTS; e += PAIR) {
+                    vec2 pair = PAIR_OF(result[i], e);
+                    if (has_pair()) {
+                        uint at = 2u * (row * push.y_stride + head * (HEAD_DIM / 4u)) + (MATRIX_N * i + column_of(e)) / 2u;
+                        // The weights of a row without keys have a sum of zero.
+                        y[at] = total[h] == 0.0 ? vec2(0.0) : pair / total[h];
+                    }
                 }
             }
         }
     }
-    if (subgroupAny(alone[0] || alone[1])) {
-        for (uint row = 0u; row < 16u; row++) {
-            bool own = row < 8u ? alone[0] : alone[1];
-            if (subgroupShuffle(own ? 1u : 0u, row % 8u * 4u) == 1u && first + own_row + row < last) {
+    bool plain = false;
+    [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
+        plain = plain || alone[h];
+    }
+    if (subgroupAny(plain)) {
+        for (uint row = 0u; row < MATRIX_M; row++) {
+            bool own = false;
+            [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
+                own = row / APART == h ? alone[h] : own;
+            }
+            if (subgroupShuffle(own ? 1u : 0u, row % APART * ROW_LANES) == 1u && first + own_row + row < last) {
                 compute_alone(row);
             }
         }

@@ -1,12 +1,13 @@
 // Softmax of attention-split: scores become weights in place, and values are added.
-#include "attention/attention-quads.glsl"
+#include "attention/attention-rows.glsl"
 
-// Pairs of columns of matrices per head.
+// Pairs of columns of matrices per head, and of columns per lane.
 const uint PAIRS = (SLICES + 1u) / 2u;
+const uint LANE_PAIRS = (HEAD_DIM / 2u + LANES - 1u) / LANES;
 
-// What the lane's two rows see, and whether their sums must be plain.
-Sight mine[2];
-bool alone[2];
+// What the lane's rows see, and whether their sums must be plain.
+Sight mine[LANE_ROWS];
+bool alone[LANE_ROWS];
 
 // A product of q and k, scaled, capped, plus the bias of key `key` for row `row` of the subgroup.
 float changed(float product, uint key, uint row) {
@@ -23,55 +24,63 @@ float changed(float product, uint key, uint row) {
 
 // Turns the block's scores into weights, and rescales earlier results to the new maximum.
 void soften(uint at, bool edge) {
-    float factors[2] = float[2](query_factors[own_row + row_of(0u)], query_factors[own_row + row_of(1u)]);
-    float most[2] = largest;
+    float factors[LANE_ROWS];
+    [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
+        factors[h] = query_factors[own_row + row_of(h)];
+    }
+    float most[LANE_ROWS];
+    [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
+        most[h] = largest[h];
+    }
     [[unroll]] for (uint n = 0u; n < WIDE; n++) {
-        [[unroll]] for (uint e = 0u; e < 8u; e++) {
-            uint column = 16u * n + column_of(e);
+        [[unroll]] for (uint e = 0u; e < ELEMENTS; e++) {
+            uint column = MATRIX_N * n + column_of(e);
             uint key = at + column;
-            float own = changed(score[n][e] * factors[e / 4u] * key_factors[column], key, row_of(e / 4u));
-            bool seen = key < key_count && (!edge || sees(mine[e / 4u], int(key)));
+            float own = changed(score[n][e] * factors[e / ROW_ELEMENTS] * key_factors[column], key, row_of(e / ROW_ELEMENTS));
+            bool seen = key < key_count && (!edge || sees(mine[e / ROW_ELEMENTS], int(key)));
             score[n][e] = seen ? own : NONE;
-            most[e / 4u] = max(most[e / 4u], score[n][e]);
+            most[e / ROW_ELEMENTS] = max(most[e / ROW_ELEMENTS], score[n][e]);
         }
     }
-    float shift[2];
-    float shrink[2];
-    [[unroll]] for (uint h = 0u; h < 2u; h++) {
-        most[h] = max(most[h], subgroupShuffleXor(most[h], 1u));
-        most[h] = max(most[h], subgroupShuffleXor(most[h], 2u));
+    float shift[LANE_ROWS];
+    float shrink[LANE_ROWS];
+    [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
+        OVER_ROW(max, most[h])
         // A row without visible keys so far: its weights are still powers of minus infinity.
         shift[h] = most[h] == NONE ? 0.0 : -most[h] * LOG2_E;
         shrink[h] = most[h] == largest[h] ? 1.0 : exp2(fma(largest[h], LOG2_E, shift[h]));
         total[h] *= shrink[h];
         largest[h] = most[h];
     }
-    if (subgroupAny(shrink[0] != 1.0 || shrink[1] != 1.0)) {
+    ANY_ROW(shrink, 1.0, shrinks)
+    if (shrinks) {
         SCALE_ROWS(result, shrink)
     }
     [[unroll]] for (uint n = 0u; n < WIDE; n++) {
-        [[unroll]] for (uint e = 0u; e < 8u; e++) {
-            float weight = exp2(fma(score[n][e], LOG2_E, shift[e / 4u]));
-            total[e / 4u] += weight;
+        [[unroll]] for (uint e = 0u; e < ELEMENTS; e++) {
+            float weight = exp2(fma(score[n][e], LOG2_E, shift[e / ROW_ELEMENTS]));
+            total[e / ROW_ELEMENTS] += weight;
             // A hidden value has no effect, whatever it is.
-            score[n][e] = weight == 0.0 ? 0.0 : weight * value_factors[16u * n + column_of(e)];
+            score[n][e] = weight == 0.0 ? 0.0 : weight * value_factors[MATRIX_N * n + column_of(e)];
         }
     }
 }
 
 // Adds the block's values, times the weights that `score` holds.
 void add_values() {
-    uint top[2] = uint[2](0u, 0u);
+    uint top[LANE_ROWS];
+    [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
+        top[h] = 0u;
+    }
     [[unroll]] for (uint n = 0u; n < WIDE; n++) {
-        [[unroll]] for (uint e = 0u; e < 8u; e++) {
-            top[e / 4u] = max(top[e / 4u], floatBitsToUint(score[n][e]));
+        [[unroll]] for (uint e = 0u; e < ELEMENTS; e++) {
+            top[e / ROW_ELEMENTS] = max(top[e / ROW_ELEMENTS], floatBitsToUint(score[n][e]));
         }
     }
-    float up[2];
-    float down[2];
-    [[unroll]] for (uint h = 0u; h < 2u; h++) {
-        top[h] = max(top[h], subgroupShuffleXor(top[h], 1u));
-        top[h] = max(top[h], subgroupShuffleXor(top[h], 2u));
+    float up[LANE_ROWS];
+    float down[LANE_ROWS];
+    [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
+        OVER_ROW(max, top[h])
         Fit fit = fit_of(top[h]);
         up[h] = scale_of(fit);
         down[h] = inverse_of(fit);
@@ -79,8 +88,8 @@ void add_values() {
     LEFT high[WIDE];
     LEFT low[WIDE];
     [[unroll]] for (uint n = 0u; n < WIDE; n++) {
-        [[unroll]] for (uint e = 0u; e < 8u; e++) {
-            float own = score[n][e] * up[e / 4u];
+        [[unroll]] for (uint e = 0u; e < ELEMENTS; e++) {
+            float own = score[n][e] * up[e / ROW_ELEMENTS];
             float rounded = nearest(own);
             high[n][e] = float16_t(rounded);
             low[n][e] = float16_t((own - rounded) * 2048.0);
@@ -91,7 +100,7 @@ void add_values() {
         RIGHT value[WIDE];
         [[unroll]] for (uint n = 0u; n < WIDE; n++) {
             RIGHT small;
-            uint at = VALUES + 16u * n * STRIDE + 2u * i;
+            uint at = VALUES + MATRIX_N * n * STRIDE + TERM_QUADS * i;
             coopMatLoad(value[n], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             coopMatLoad(small, tile, at + LOW, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             part = coopMatMulAdd(high[n], small, part);
@@ -101,8 +110,8 @@ void add_values() {
         [[unroll]] for (uint n = 0u; n < WIDE; n++) {
             part = coopMatMulAdd(high[n], value[n], part);
         }
-        [[unroll]] for (uint e = 0u; e < 8u; e++) {
-            result[i][e] = fma(part[e], down[e / 4u], result[i][e]);
+        [[unroll]] for (uint e = 0u; e < ELEMENTS; e++) {
+            result[i][e] = fma(part[e], down[e / ROW_ELEMENTS], result[i][e]);
         }
     }
 }

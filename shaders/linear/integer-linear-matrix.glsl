@@ -11,16 +11,16 @@
 //# made_of = { push = "Product", constants = "Tile" }
 //# numerics = ["run", "everywhere"]
 //# variants = [
-//#     { only = ["float32", "bfloat16"], needs = ["coopmat_s8_s32_16x16x32", "float16", "int8", "integer_dot_product"], when = ["n % 4", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
-//#     { only = ["float16"], needs = ["coopmat_s8_s32_16x16x32", "float16", "int8", "integer_dot_product"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
+//#     { only = ["float32", "bfloat16"], matrices = "s8_s32", needs = ["float16", "int8", "integer_dot_product"], when = ["n % 4", "k % 16", "k >= 16", "subgroup_size <= 64"] },
+//#     { only = ["float16"], matrices = "s8_s32", needs = ["float16", "int8", "integer_dot_product"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size <= 64"] },
 //# ]
 //#
 //# [builds]
 //# quantized-linear-matrix = { define = "SCALED", stored = ["float32", "float16", "bfloat16"] }
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #define ELEMENT int8_t
+#define ELEMENT_BYTES 1
 #define SUM_ELEMENT int
-#define TERMS 32
 #include "matrix/cooperative-matrix.glsl"
 #include "counts.glsl"
 #include "levels.glsl"
@@ -59,7 +59,8 @@ const uint OUT_COLUMNS = COLUMNS;
 #include "matrix/result-tiles.glsl"
 #else
 // Results pass through shared memory one column of matrices of each subgroup at a time.
-const uint OUT_STRIDE = 2u * 4u + 1u;
+const uint OUT_QUADS = BESIDE * MATRIX_N / 4u;
+const uint OUT_STRIDE = OUT_QUADS + 1u;
 const uint RESULT = TILE_M * OUT_STRIDE;
 #endif
 #include "matrix/row-tiles.glsl"
@@ -124,8 +125,8 @@ void store(uint step) {
 void main() {
 #include "matrix/tile-groups.glsl"
     uint own_row = gl_SubgroupID % DOWN * HEIGHT;
-    uint own_half = gl_SubgroupID / DOWN;
-    uint own_column = own_half * WIDTH;
+    uint own_part = gl_SubgroupID / DOWN;
+    uint own_column = own_part * WIDTH;
     uint me = gl_LocalInvocationIndex;
 
     // Rows past the last repeat it; their results are not written.
@@ -180,22 +181,22 @@ void main() {
     FLOATS result[ROWS][COLUMNS];
     FLOATS row_factors[ROWS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-        coopMatLoad(row_factors[i], row_factor, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(row_factors[i], row_factor, own_row + MATRIX_M * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
     }
     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
         FLOATS column_factors;
         FLOATS added;
         SUM ones;
-        coopMatLoad(column_factors, column_factor, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatLoad(added, bias_tile, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(column_factors, column_factor, own_column + MATRIX_N * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(added, bias_tile, own_column + MATRIX_N * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
         if (PAIRS) {
-            coopMatLoad(ones, column_sum, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(ones, column_sum, own_column + MATRIX_N * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
         }
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
             SUM exact = sum[i][j];
             if (PAIRS) {
                 SUM zero;
-                coopMatLoad(zero, zeros, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+                coopMatLoad(zero, zeros, own_row + MATRIX_M * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
                 exact = exact - zero * ones;
             }
             FLOATS found = FLOATS(exact);
@@ -215,15 +216,16 @@ void main() {
             barrier();
         }
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-            uint at = (own_row + 16u * i) * OUT_STRIDE + 4u * own_half;
+            uint at = (own_row + MATRIX_M * i) * OUT_STRIDE + MATRIX_N / 4u * own_part;
             coopMatStore(sum[i][j], tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         }
         barrier();
-        for (uint i = me; i < TILE_M * 8u; i += 256u) {
-            uint row = first_row + i / 8u;
-            uint column = (first_column + i % 8u / 4u * WIDTH + 16u * j) / 4u + i % 4u;
+        for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
+            uint row = first_row + i / OUT_QUADS;
+            uint part = i % OUT_QUADS / (MATRIX_N / 4u);
+            uint column = (first_column + part * WIDTH + MATRIX_N * j) / 4u + i % (MATRIX_N / 4u);
             if (row < rows && column < row_quads) {
-                y[row * row_quads + column] = tile[i / 8u * OUT_STRIDE + i % 8u];
+                y[row * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
             }
         }
     }

@@ -14,8 +14,8 @@
 //# stored = ["float16", "bfloat16"]
 //# made_of = { push = "Product", constants = "Tile" }
 //# variants = [
-//#     { only = ["float16"], needs = ["coopmat_f16_f32_16x16x16", "float16", "storage16"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
-//#     { only = ["bfloat16"], needs = ["coopmat_bf16_f32_16x16x16", "float16"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size >= 32", "subgroup_size <= 64"] },
+//#     { only = ["float16"], matrices = "f16_f32", needs = ["float16", "storage16"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size <= 64"] },
+//#     { only = ["bfloat16"], matrices = "bf16_f32", needs = ["float16"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size <= 64"] },
 //# ]
 //#
 //# [builds]
@@ -37,8 +37,8 @@ layout(constant_id = 6) const uint SUBGROUPS = 8;
 #else
 #define OUT_N TILE_N
 #endif
-const uint OUT_WIDTH = OUT_N / 2u;
-const uint OUT_COLUMNS = OUT_WIDTH / 16u;
+const uint OUT_WIDTH = OUT_N / BESIDE;
+const uint OUT_COLUMNS = OUT_WIDTH / MATRIX_N;
 const uint QUADS = TILE_K / 8u;
 #include "matrix/result-tiles.glsl"
 #include "matrix/row-tiles.glsl"
@@ -92,8 +92,8 @@ void store(uint step) {
 void main() {
 #include "matrix/tile-groups.glsl"
     uint own_row = gl_SubgroupID % DOWN * HEIGHT;
-    uint own_half = gl_SubgroupID / DOWN;
-    uint own_column = own_half * WIDTH;
+    uint own_part = gl_SubgroupID / DOWN;
+    uint own_column = own_part * WIDTH;
     uint me = gl_LocalInvocationIndex;
 
     // Rows past the last repeat it; their results are not written.
@@ -127,15 +127,15 @@ void main() {
     SUM m[ROWS];
     SUM deviation[ROWS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-        coopMatLoad(m[i], means, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
-        coopMatLoad(deviation[i], scales, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(m[i], means, own_row + MATRIX_M * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(deviation[i], scales, own_row + MATRIX_M * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
         deviation[i] = SUM(1.0) / deviation[i];
     }
     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
         SUM s;
         SUM c;
-        coopMatLoad(s, column_s, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatLoad(c, column_c, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(s, column_s, own_column + MATRIX_N * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(c, column_c, own_column + MATRIX_N * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
             sum[i][j] = c * deviation[i] - m[i] * s;
         }
@@ -153,7 +153,7 @@ void main() {
         SUM start = SUM(0.0);
 #ifdef BIASED
         if (BIAS) {
-            coopMatLoad(start, bias_tile, own_column + 16u * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(start, bias_tile, own_column + MATRIX_N * j, 0u, gl_CooperativeMatrixLayoutRowMajor);
         }
 #endif
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
@@ -169,7 +169,7 @@ void main() {
 #ifdef FOLDED
     SUM r[ROWS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-        coopMatLoad(r[i], scales, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(r[i], scales, own_row + MATRIX_M * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
     }
 #endif
     [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {

@@ -9,7 +9,7 @@
 // Assumes: as linear.glsl; 16 x 16 x 16 matrices, full subgroups of 256 / SUBGROUPS invocations; with GATED, TILE_N = 128.
 //# # float32 on matrix cores; where there are none, or for short sums, `linear` runs.
 //# made_of = { push = "Product", constants = "Tile" }
-//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"], when = ["n >= 32", "k >= 32", "subgroup_size >= 32", "subgroup_size <= 64"] }]
+//# variants = [{ matrices = "f16_f32", needs = ["float16", "subgroup_shuffle", "subgroup_vote"], when = ["n >= 32", "k >= 32", "subgroup_size <= 64"] }]
 //#
 //# [builds]
 //# gated-linear-split = { define = "GATED" }

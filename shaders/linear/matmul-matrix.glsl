@@ -8,8 +8,8 @@
 //# stored = ["float16", "bfloat16"]
 //# made_of = { constants = "Tile" }
 //# variants = [
-//#     { only = ["float16"], needs = ["coopmat_f16_f32_16x16x16", "float16"] },
-//#     { only = ["bfloat16"], needs = ["coopmat_bf16_f32_16x16x16", "float16"] },
+//#     { only = ["float16"], matrices = "f16_f32", needs = ["float16"] },
+//#     { only = ["bfloat16"], matrices = "bf16_f32", needs = ["float16"] },
 //# ]
 #include "stored.glsl"
 #include "matrix/cooperative-matrix.glsl"
@@ -93,7 +93,7 @@ void store(uint step) {
     store_b();
 }
 
-// The matrices of two eighths of terms from `at` on.
+// The matrices of terms from eighth `at` on.
 void load_left(out LEFT left, uint row, uint at) {
     if (A_ACROSS) {
         coopMatLoad(left, tile, 8u * at * A_STRIDE + row / 8u, A_STRIDE, gl_CooperativeMatrixLayoutColumnMajor);

@@ -5,7 +5,7 @@
 // Assumes: as linear-split.glsl; fewer than 2^32 elements.
 //# # float32 on matrix cores; where there are none, or for short sums, `matmul` runs.
 //# made_of = { constants = "Tile" }
-//# variants = [{ needs = ["coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_vote"], when = ["n >= 32", "k >= 32", "subgroup_size >= 32", "subgroup_size <= 64"] }]
+//# variants = [{ matrices = "f16_f32", needs = ["float16", "subgroup_shuffle", "subgroup_vote"], when = ["n >= 32", "k >= 32", "subgroup_size <= 64"] }]
 #include "matrix/cooperative-matrix.glsl"
 #include "product/matmul-interface.glsl"
 #include "numbers.glsl"

@@ -34,7 +34,7 @@ pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
             }
             Capability::CooperativeMatrixKHR => {
                 let named = matrices::features(&module).map_err(|name| format!("products of matrices as {name}"))?;
-                needs.extend(if named.is_empty() { vec![Feature::CooperativeMatrixF16] } else { named });
+                needs.extend(if named.is_empty() { vec![Feature::MatrixF16] } else { named });
                 continue;
             }
             Capability::PhysicalStorageBufferAddresses => Feature::BufferDeviceAddress,

@@ -85,12 +85,12 @@ impl Target {
             Feature::SubgroupShuffle,
             Feature::Float16,
             Feature::Storage16,
-            Feature::CooperativeMatrixF16,
-            Feature::CooperativeMatrixBf16,
+            Feature::MatrixF16,
+            Feature::MatrixBf16,
         ];
         let usual = if self == Target::Msl { 32 << 10 } else { STATIC };
         if self != Target::Msl {
-            features.push(Feature::MatrixRowsInQuads);
+            features.push(Feature::MatrixRowsInLanes);
         }
         Ok(Capabilities {
             subgroup_size: 32,

@@ -97,7 +97,7 @@ def test_a_report_has_all_sections_and_every_check_is_within_its_bound(device, t
     assert "\n".join(report["summary"]) in told and told.endswith("please attach it to an issue.\n")
     assert report["summary"] == summary(report)
     if device == "vulkan":
-        assert list(report["device"]["probes"]) == ["matrix_rows_in_quads", "packs_to_nearest"]
+        assert list(report["device"]["probes"]) == ["matrix_rows_in_lanes", "packs_to_nearest"]
 
 
 @pytest.mark.vulkan

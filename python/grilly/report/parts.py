@@ -59,8 +59,8 @@ def probes(device: str) -> Facts:
     ran = {name: constants for name, constants, _ in _core.dispatched()}
     features = next(row["features"] for row in grilly.info()["devices"] if row["name"] == engine.device)
     used = {need for name, needs, _ in _core.built_variants() if name in ran for need in needs}
-    in_quads = "matrix_rows_in_quads" in used if "coopmat_f16_f32_16x16x16" in features else None
-    return {"matrix_rows_in_quads": in_quads, "packs_to_nearest": bool(ran["cast"][-1]) if "cast" in ran else None}
+    in_lanes = "matrix_rows_in_lanes" in used if any(name.startswith("coopmat_f16") for name in features) else None
+    return {"matrix_rows_in_lanes": in_lanes, "packs_to_nearest": bool(ran["cast"][-1]) if "cast" in ran else None}
 
 
 def _called(device: str, row: Row, numerics: str | None = None) -> list[Array]:

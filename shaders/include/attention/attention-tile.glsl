@@ -1,5 +1,5 @@
 // The tile of queries of one text that a workgroup on matrix cores has: text i owns the tiles from floor(q_offsets[i] / TILE)
-// + i on; the last tiles of some texts are empty. A subgroup has 16 rows. After cooperative-matrix.glsl.
+// + i on; the last tiles of some texts are empty. A subgroup has MATRIX_M rows. After cooperative-matrix.glsl.
 #include "counts.glsl"
 #include "numbers.glsl"
 
@@ -13,15 +13,16 @@ layout(constant_id = 5) const bool WINDOW = false;
 layout(constant_id = 6) const bool BIAS = false;
 layout(constant_id = 7) const float SOFT_CAP = 0.0;
 const bool HIDES = CAUSAL || WINDOW;
-const uint TILE = 16u * SUBGROUPS;
+const uint TILE = MATRIX_M * SUBGROUPS;
+const uint LANES = INVOCATIONS / SUBGROUPS;
 #include "attention/attention-push.glsl"
 #include "attention/attention-sight.glsl"
 
-// Columns of matrices per head, and per block of keys.
-const uint SLICES = HEAD_DIM / 16u;
-const uint WIDE = KEYS / 16u;
+// Columns of matrices per head, and per block of keys; a sum has as many columns as a left operand.
+const uint SLICES = HEAD_DIM / MATRIX_N;
+const uint WIDE = KEYS / MATRIX_N;
 const float LOG2_E = 1.44269504;
-// The block's scores for the subgroup's 16 rows, and the rows' results.
+// The block's scores for the subgroup's rows, and the rows' results.
 SUM score[WIDE];
 SUM result[SLICES];
 
@@ -46,15 +47,15 @@ bool set_tile() {
     }
     key_first = kv_offsets[low / push.shared_by];
     key_count = kv_offsets[low / push.shared_by + 1u] - key_first;
-    own_row = 16u * gl_SubgroupID;
+    own_row = MATRIX_M * gl_SubgroupID;
     busy = first + own_row < last;
     int first_place = place_of(first - text_first, last - text_first, key_count);
     int last_place = first_place + int(min(TILE, last - first)) - 1;
     own_place = first_place + int(own_row);
     some = sight_of_any(first_place, last_place, int(key_count));
     each = sight_of_all(first_place, last_place, int(key_count));
-    own_some = sight_of_any(own_place, min(own_place + 15, last_place), int(key_count));
-    own_each = sight_of_all(own_place, min(own_place + 15, last_place), int(key_count));
+    own_some = sight_of_any(own_place, min(own_place + int(MATRIX_M) - 1, last_place), int(key_count));
+    own_each = sight_of_all(own_place, min(own_place + int(MATRIX_M) - 1, last_place), int(key_count));
     return false;
 }
 

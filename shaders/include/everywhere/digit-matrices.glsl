@@ -20,4 +20,8 @@ const uint LANES_OF_MATRIX = 32u;
 const uint PIECE_BYTES = 16u;
 const uint APART = 1u;
 #endif
+#define ELEMENT_BYTES 1
+#define MATRIX_M SIDE
+#define MATRIX_N SIDE
+#define MATRIX_K TERMS
 #include "matrix/cooperative-matrix.glsl"

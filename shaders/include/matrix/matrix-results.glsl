@@ -3,7 +3,7 @@
 // The result passes through shared memory, so that whole rows are read and written.
 #if STORED == FLOAT16
 uint row_quads = push.n / 8u;
-[[unroll]] for (uint part = 0u; part < 2u; part++) {
+[[unroll]] for (uint part = 0u; part < BESIDE; part++) {
     uint part_column = (first_column + part * OUT_WIDTH) / 8u;
     if (part > 0u) {
         barrier();
@@ -19,10 +19,10 @@ uint row_quads = push.n / 8u;
         barrier();
     }
 #endif
-    if (own_half == part) {
+    if (own_part == part) {
         [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                uint at = (own_row + 16u * i) * OUT_STRIDE + 2u * j;
+                uint at = (own_row + MATRIX_M * i) * OUT_STRIDE + MATRIX_N / 8u * j;
 #ifdef ADDS
                 if (RESIDUAL) {
                     HALF added;
@@ -52,7 +52,7 @@ uint row_quads = push.n / 4u;
     if (own_row / HEIGHT == part) {
         [[unroll]] for (uint j = 0u; j < OUT_COLUMNS; j++) {
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                uint at = 16u * i * OUT_STRIDE + own_half * (OUT_WIDTH / 4u) + 4u * j;
+                uint at = MATRIX_M * i * OUT_STRIDE + own_part * (OUT_WIDTH / 4u) + MATRIX_N / 4u * j;
                 coopMatStore(RESULTS[i][j], tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             }
         }

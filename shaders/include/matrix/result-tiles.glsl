@@ -1,8 +1,8 @@
 // How matrix-results.glsl passes results through shared memory. After subgroup-tiles.glsl; OUT_N and OUT_WIDTH are the columns
 // of the result per workgroup and per subgroup.
 
-// Results pass through shared memory: one half of the columns in float16, or, as accumulators have no bfloat16, the rows of
-// two subgroups in float32.
+// Results pass through shared memory: the columns of BESIDE subgroups one after another in float16, or, as accumulators have no
+// bfloat16, the rows of BESIDE subgroups in float32.
 #if STORED == FLOAT16
 const uint OUT_QUADS = OUT_WIDTH / 8u;
 const uint OUT_STRIDE = OUT_QUADS + 1u;

@@ -101,10 +101,10 @@ void clear_factors() {
 void rescale() {
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         SUM down;
-        coopMatLoad(down, factors, own_row + 16u * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(down, factors, own_row + MATRIX_M * i, 0u, gl_CooperativeMatrixLayoutColumnMajor);
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
             SUM across;
-            uint at = TILE_M + own_column + 16u * j;
+            uint at = TILE_M + own_column + MATRIX_N * j;
             coopMatLoad(across, factors, at, 0u, gl_CooperativeMatrixLayoutRowMajor);
             sum[i][j] = sum[i][j] * down * across;
         }
@@ -144,7 +144,7 @@ void multiply(uint blocks) {
         LEFT low[DEPTH][ROWS];
         [[unroll]] for (uint k = 0u; k < DEPTH; k++) {
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                uint at = (own_row + 16u * i) * STRIDE + 2u * k;
+                uint at = (own_row + MATRIX_M * i) * STRIDE + TERM_QUADS * k;
                 coopMatLoad(high[k][i], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
                 coopMatLoad(low[k][i], tile, LOW + at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             }
@@ -154,7 +154,7 @@ void multiply(uint blocks) {
             RIGHT w_high[DEPTH];
             RIGHT w_low[DEPTH];
             [[unroll]] for (uint k = 0u; k < DEPTH; k++) {
-                uint at = (TILE_M + own_column + 16u * j) * STRIDE + 2u * k;
+                uint at = (TILE_M + own_column + MATRIX_N * j) * STRIDE + TERM_QUADS * k;
                 coopMatLoad(w_high[k], tile, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                 coopMatLoad(w_low[k], tile, LOW + at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
             }

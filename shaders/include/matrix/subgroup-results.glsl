@@ -18,7 +18,7 @@ void put(uint part) {
     if (own_row / OUT_ROWS == part) {
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                uint at = (own_row % OUT_ROWS + 16u * i) * OUT_STRIDE + (own_column + 16u * j) / 4u;
+                uint at = (own_row % OUT_ROWS + MATRIX_M * i) * OUT_STRIDE + (own_column + MATRIX_N * j) / 4u;
                 coopMatStore(sum[i][j], tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             }
         }

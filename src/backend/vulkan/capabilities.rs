@@ -36,6 +36,8 @@ macro_rules! features {
 }
 
 features! {
+    /// Full subgroups of the device's size, where a pipeline requires them. A driver may otherwise choose another size for each.
+    SubgroupSizeControl = "subgroup_size_control",
     /// Subgroup reductions in compute shaders.
     SubgroupArithmetic = "subgroup_arithmetic",
     /// Votes of a subgroup in compute shaders.
@@ -52,16 +54,29 @@ features! {
     Storage8 = "storage8",
     /// Packed 4x8-bit dot products.
     IntegerDotProduct = "integer_dot_product",
-    /// `VK_KHR_cooperative_matrix`: f16 x f16 -> f32 at 16x16x16, subgroup scope.
-    CooperativeMatrixF16 = "coopmat_f16_f32_16x16x16",
+    /// `VK_KHR_cooperative_matrix`, as all of that begin: products of f16 with sums in f32, of a subgroup; rows, columns and terms.
+    /// Of those of a type, a variant takes the first that the device has.
+    MatrixF16 = "coopmat_f16_f32_16x16x16",
+    /// 8 rows: Intel.
+    MatrixF16Rows8 = "coopmat_f16_f32_8x16x16",
+    /// Squares of 8: Mesa's software device.
+    MatrixF16Squares8 = "coopmat_f16_f32_8x8x8",
     /// The same of bf16, by `VK_KHR_shader_bfloat16`.
-    CooperativeMatrixBf16 = "coopmat_bf16_f32_16x16x16",
-    /// `VK_KHR_cooperative_matrix`: s8 x s8 -> s32 at 16x16x32, subgroup scope.
-    CooperativeMatrixS8 = "coopmat_s8_s32_16x16x32",
-    /// The same at 8x8x8.
-    CooperativeMatrixS8Eights = "coopmat_s8_s32_8x8x8",
-    /// Matrices of this feature are laid out in a subgroup as in `matrix-layout.glsl`: probed on the open device.
-    MatrixRowsInQuads = "matrix_rows_in_quads",
+    MatrixBf16 = "coopmat_bf16_f32_16x16x16",
+    /// 8 rows.
+    MatrixBf16Rows8 = "coopmat_bf16_f32_8x16x16",
+    /// Squares of 8.
+    MatrixBf16Squares8 = "coopmat_bf16_f32_8x8x8",
+    /// Products of 8-bit integers with sums in 32 bits: NVIDIA.
+    MatrixS8 = "coopmat_s8_s32_16x16x32",
+    /// 16 terms: AMD.
+    MatrixS8Terms16 = "coopmat_s8_s32_16x16x16",
+    /// 8 rows: Intel.
+    MatrixS8Rows8 = "coopmat_s8_s32_8x16x32",
+    /// Squares of 8: Mesa's software device.
+    MatrixS8Squares8 = "coopmat_s8_s32_8x8x8",
+    /// Lanes hold rows of the device's first matrices of float16 as `matrix-rows.glsl` has them: probed on the open device.
+    MatrixRowsInLanes = "matrix_rows_in_lanes",
     /// `packHalf2x16` rounds to the nearest float16, ties to even: probed on the open device.
     PacksToNearest = "packs_to_nearest",
     /// Operations on float32 that round to the nearest, ties to even, where a shader asks for it.
@@ -78,7 +93,24 @@ features! {
     Int16 = "int16",
 }
 
+/// What starts the names of features of `VK_KHR_cooperative_matrix`.
+const MATRIX: &str = "coopmat_";
+
 impl Feature {
+    /// The features of products of matrices of these types, as `f16_f32`, those first that a variant takes first.
+    pub fn matrices(types: &str) -> impl Iterator<Item = Feature> {
+        let of = move |feature: &Feature| {
+            let rest = feature.name().strip_prefix(MATRIX).and_then(|name| name.strip_prefix(types));
+            rest.is_some_and(|rest| rest.starts_with('_'))
+        };
+        Self::ALL.iter().copied().filter(of)
+    }
+
+    /// The type of the operands of matrices, as `f16`.
+    pub fn matrix_type(self) -> Option<&'static str> {
+        self.name().strip_prefix(MATRIX)?.split('_').next()
+    }
+
     /// Rows, columns and terms of the product of two matrices, of a feature of `VK_KHR_cooperative_matrix`: its name has them.
     pub fn matrix(self) -> Option<[u32; 3]> {
         let sizes = self.name().rsplit('_').next()?.split('x').map(str::parse);
@@ -94,6 +126,33 @@ pub fn condition(text: &str) -> Option<(&str, &str, usize)> {
         [of @ ("n" | "k" | "subgroup_size"), is @ (">=" | "<=" | "%"), number] => Some((of, is, number.parse().ok()?)),
         [fact] if fact == "software_device" || Feature::named(fact).is_some() => Some((fact, "", 0)),
         _ => None,
+    }
+}
+
+/// Which lane of a subgroup holds which element of a matrix, as `matrix-rows.glsl` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatrixRows {
+    /// Neighbouring lanes that share rows.
+    pub row_lanes: u32,
+    /// Neighbouring columns that a lane holds.
+    pub run: u32,
+}
+
+/// NVIDIA's.
+impl Default for MatrixRows {
+    fn default() -> Self {
+        MatrixRows { row_lanes: 4, run: 2 }
+    }
+}
+
+impl MatrixRows {
+    /// Row and column of element `e` of `lane`, of a matrix with so many columns in a subgroup of so many lanes.
+    pub fn place(self, [lane, e]: [u32; 2], columns: u32, lanes: u32) -> [u32; 2] {
+        let MatrixRows { row_lanes, run } = self;
+        let in_row = columns / row_lanes;
+        let i = e % in_row;
+        let row = lane / row_lanes + e / in_row * (lanes / row_lanes);
+        [row, lane % row_lanes * run + i % run + i / run * run * row_lanes]
     }
 }
 
@@ -132,10 +191,16 @@ pub struct Capabilities {
     pub storage_buffers: u32,
     /// Invocations per subgroup.
     pub subgroup_size: u32,
+    /// The least that a pipeline may require instead.
+    pub least_subgroup_size: u32,
+    /// Most subgroups per workgroup where their size is required.
+    pub workgroup_subgroups: u32,
     /// Nanoseconds per timestamp tick; 0 when timestamps are not supported.
     pub timestamp_period: f32,
     /// The supported optional features.
     pub features: Vec<Feature>,
+    /// Which lane holds what of the matrices of `MatrixRowsInLanes`.
+    pub matrix_rows: MatrixRows,
     /// Missing requirements; empty for a usable device.
     pub missing: Vec<String>,
 }
@@ -144,6 +209,18 @@ impl Capabilities {
     /// Whether it is a `software_device`, or has the feature of this name.
     pub fn is(&self, fact: &str) -> bool {
         Feature::named(fact).map_or(self.device_type == DeviceType::Software, |feature| self.has(feature))
+    }
+
+    /// The lanes of subgroups that split float32 products on matrix cores: 32 take 0.8 of the estimate of 64 on RDNA 3
+    /// (tests/amd.csv), whose registers then hold a larger tile.
+    pub fn lanes_of_splits(&self) -> u32 {
+        let narrower = self.has(Feature::SubgroupSizeControl) && self.least_subgroup_size <= 32;
+        if narrower { self.subgroup_size.min(32) } else { self.subgroup_size }
+    }
+
+    /// The first products of matrices of these types, as `f16_f32`, that the device has.
+    pub fn matrices(&self, types: &str) -> Option<Feature> {
+        Feature::matrices(types).find(|feature| self.has(*feature))
     }
 
     /// Whether the device has a feature.

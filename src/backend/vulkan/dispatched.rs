@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use rspirv::dr::Operand;
 use rspirv::spirv::Capability;
 
 use super::lock;
@@ -43,14 +42,6 @@ pub struct Built {
 /// Every variant that the build made.
 pub fn built() -> Vec<Built> {
     let variants = generated::ALL.iter().flat_map(|kernel| kernel.variants);
-    let built = |v: &'static Variant| Built { name: v.name, needs: v.needs, subgroups: uses_subgroups(&v.spirv) };
-    variants.map(built).collect()
-}
-
-fn uses_subgroups(spirv: &[u32]) -> bool {
-    let declared = |module: rspirv::dr::Module| {
-        let subgroups = Operand::Capability(Capability::GroupNonUniform);
-        module.capabilities.iter().any(|instruction| instruction.operands.contains(&subgroups))
-    };
-    spirv::load(spirv).is_ok_and(declared)
+    let subgroups = |v: &'static Variant| spirv::declares(&v.spirv, Capability::GroupNonUniform);
+    variants.map(|v| Built { name: v.name, needs: v.needs, subgroups: subgroups(v) }).collect()
 }

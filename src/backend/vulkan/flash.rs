@@ -7,8 +7,9 @@
 //! assert!(error.contains("131072 bytes of shared memory, the limit is 49152"), "{error}");
 //! ```
 
-use super::generated::{attention, attention_matrix, attention_registers};
+use super::generated::{Blocks, attention, attention_matrix, attention_registers};
 use super::{Capabilities, Feature, Specialization, Variant, shared_bytes};
+use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// Block sizes of flash attention.
@@ -116,13 +117,10 @@ pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
 /// it is unknown which lane holds which element of a matrix, the scores, too.
 pub fn matrix_shared_memory(config: FlashAttentionConfig, device: &Capabilities) -> u64 {
     let FlashAttentionConfig { block_q, block_kv: keys, head_dim, .. } = config;
-    let constants = attention_matrix::Constants {
-        head_dim,
-        keys,
-        subgroups: block_q / LEAST,
-        ..attention_matrix::Constants::default()
-    };
-    let variant = &attention_matrix::KERNEL.variants[usize::from(!device.has(Feature::MatrixRowsInQuads))];
+    let own = attention_matrix::KERNEL.own(DType::F16, device);
+    let variant = own.unwrap_or(&attention_matrix::KERNEL.variants[0]);
+    let blocks = Blocks { head_dim, keys, ..Blocks::default() }.on_cores(variant, device);
+    let constants = attention_matrix::Constants::from(Blocks { subgroups: block_q / blocks.matrix_m, ..blocks });
     u64::from(shared_bytes(variant, &constants.values(variant)))
 }
 
@@ -240,9 +238,10 @@ pub fn select(device: &Capabilities, head_dim: u32) -> Result<Selection> {
     let name = architecture(device);
     let row = FlashAttentionConfig { head_dim, ..tuned(name).unwrap_or(TunedConfigs::FALLBACK) };
     let subgroups = 128u32.checked_div(device.subgroup_size).unwrap_or(0);
+    let matrices = device.matrices("f16_f32").and_then(Feature::matrix);
     let half = row.half_precision
-        && device.has(Feature::CooperativeMatrixF16)
-        && matches!(subgroups, 2 | 4 | 8)
+        && matrices.is_some()
+        && matches!(subgroups, 2 | 4 | 8 | 16)
         && head_dim.is_multiple_of(LEAST)
         && head_dim <= 128;
     let mut reasons = Vec::new();
@@ -251,7 +250,8 @@ pub fn select(device: &Capabilities, head_dim: u32) -> Result<Selection> {
         tried = FlashAttentionConfig { head_dim, ..TunedConfigs::FALLBACK };
         reasons.push(format!("its matrix cores, if it has any, do not take heads of {head_dim} columns in float16"));
     }
-    let most = if half { LEAST * subgroups } else { (device.invocations / 4).max(LEAST) };
+    let most =
+        if half { matrices.map_or(LEAST, |[rows, ..]| rows) * subgroups } else { (device.invocations / 4).max(LEAST) };
     if tried.block_q > most {
         tried.block_q = most;
         reasons.push(format!("its workgroups have rows for {most} queries"));

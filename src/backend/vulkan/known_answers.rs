@@ -46,7 +46,7 @@ pub(super) fn check(device: &Arc<Device>) -> Result<()> {
 fn fault(device: &Arc<Device>, variant: &'static Variant) -> Result<Option<String>> {
     let quads = quads();
     let numbers: Vec<f32> = quads.iter().flatten().map(|word| f32::from_bits(*word)).collect();
-    let found = probe::run(device, variant, &numbers, ANSWERS.len() * QUADS)?;
+    let found = probe::run(device, variant, &[], &numbers, ANSWERS.len() * QUADS)?;
     let differs = |(quad, found): (&[u32; 4], &[u32])| {
         let place = answers(*quad).iter().zip(found).position(|(known, found)| known != found)?;
         let [a, b, c, d] = *quad;

@@ -54,7 +54,7 @@ mod work;
 mod work_memory;
 
 pub use bindings::DescriptorBindingBuilder;
-pub use capabilities::{Capabilities, DeviceType, Feature};
+pub use capabilities::{Capabilities, DeviceType, Feature, MatrixRows};
 pub use command_pool::CommandBufferPool;
 pub use device::Opened as OpenDevice;
 pub(crate) use device::expect_prints;

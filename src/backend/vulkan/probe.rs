@@ -4,20 +4,15 @@ use std::sync::Arc;
 
 use half::f16;
 
-use super::Feature;
 use super::budget::Budget;
+use super::capabilities::{Feature, MatrixRows};
 use super::generated::{half_packing, matrix_layout};
-use super::kernel::Variant;
+use super::kernel::{Specialization, Variant};
 use super::raw::{Buffer, ComputePipeline, Device, Grid, Kind, Launch, Recording, Slice, Timing};
 use super::record::{BoundDispatch, Commands};
 use crate::dtype::DType;
 use crate::numerics::portable::power_of_two;
 use crate::{Error, Result};
-
-/// Subgroup size at which the matrix layout is known.
-const LANES: u32 = 32;
-
-type Probe = fn(&Arc<Device>) -> Result<bool>;
 
 /// Adds the features that probing finds. A driver that fails a probe lacks the feature: the device then runs variants that
 /// do not need it.
@@ -25,34 +20,60 @@ type Probe = fn(&Arc<Device>) -> Result<bool>;
 /// # Errors
 /// `OutOfMemory` or `DeviceLost`, which say nothing of the driver: opened later, the device has the feature.
 pub(super) fn features(mut device: Arc<Device>) -> Result<Arc<Device>> {
-    let probes: [(Feature, Probe); 2] =
-        [(Feature::MatrixRowsInQuads, rows_in_quads), (Feature::PacksToNearest, packs_to_nearest)];
-    let mut seen = Vec::new();
-    for (feature, probe) in probes {
-        match probe(&device) {
-            Ok(true) => seen.push(feature),
-            Ok(false) => {}
-            Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. })) => return Err(error),
-            Err(error) => log::warn!(target: "grilly", "{}: {}: {error}", device.capabilities.name, feature.name()),
+    let failed = |feature: Feature, error: Error| match error {
+        Error::OutOfMemory { .. } | Error::DeviceLost { .. } => Err(error),
+        _ => {
+            log::warn!(target: "grilly", "{}: {}: {error}", device.capabilities.name, feature.name());
+            Ok(())
         }
-    }
+    };
+    let rows = rows_in_lanes(&device).or_else(|error| failed(Feature::MatrixRowsInLanes, error).map(|()| None))?;
+    let packs = packs_to_nearest(&device).or_else(|error| failed(Feature::PacksToNearest, error).map(|()| false))?;
     // Only the caller holds the device so far.
-    Arc::get_mut(&mut device).into_iter().for_each(|device| device.capabilities.features.append(&mut seen));
+    if let Some(device) = Arc::get_mut(&mut device) {
+        let capabilities = &mut device.capabilities;
+        capabilities.features.extend(rows.map(|_| Feature::MatrixRowsInLanes));
+        capabilities.features.extend(packs.then_some(Feature::PacksToNearest));
+        capabilities.matrix_rows = rows.unwrap_or_default();
+    }
     Ok(device)
 }
 
-/// Whether matrix elements are distributed over the lanes as `matrix-layout.glsl` states.
-fn rows_in_quads(device: &Arc<Device>) -> Result<bool> {
+/// How the elements of a matrix are distributed over the lanes, of sums as of left operands, if neighbouring lanes hold whole rows.
+fn rows_in_lanes(device: &Arc<Device>) -> Result<Option<MatrixRows>> {
     let capabilities = &device.capabilities;
-    let Ok(variant) = matrix_layout::KERNEL.own(DType::F16, capabilities) else { return Ok(false) };
-    Ok(capabilities.subgroup_size == LANES && run(device, variant, &[], LANES as usize)?.iter().all(|word| *word == 1))
+    let Ok(variant) = matrix_layout::KERNEL.own(DType::F16, capabilities) else { return Ok(None) };
+    let (Some([rows, columns, terms]), lanes) = (variant.matrix(), capabilities.subgroup_size) else { return Ok(None) };
+    if columns != terms || !(rows * columns).is_multiple_of(lanes) {
+        return Ok(None);
+    }
+    let (matrix_m, matrix_n, matrix_k) = (rows, columns, terms);
+    let constants = matrix_layout::Constants { lanes, matrix_m, matrix_n, matrix_k };
+    let found = run(device, variant, &constants.values(variant), &[], (rows * columns) as usize)?;
+    Ok(layout(&found, columns, lanes))
+}
+
+/// The layout with which `matrix-layout.glsl` finds these places.
+fn layout(found: &[u32], columns: u32, lanes: u32) -> Option<MatrixRows> {
+    let elements = found.len() as u32 / lanes;
+    let powers = || (0..=columns.ilog2()).map(|power| 1 << power);
+    let all = powers().flat_map(|row_lanes| powers().map(move |run| MatrixRows { row_lanes, run }));
+    // A lane has whole runs of a row, and the lanes of a row are of one subgroup.
+    let mut possible = all.filter(|own| own.row_lanes * own.run <= columns && own.row_lanes <= lanes);
+    possible.find(|own| {
+        (0..).zip(found).all(|(at, word)| {
+            let [row, column] = own.place([at / elements, at % elements], columns, lanes);
+            let place = row * columns + column;
+            *word == place | place << 16
+        })
+    })
 }
 
 /// Whether conversion to float16 rounds as `half.glsl` does, over the whole range.
 fn packs_to_nearest(device: &Arc<Device>) -> Result<bool> {
     let numbers = numbers();
     let variant = half_packing::KERNEL.own(DType::F32, &device.capabilities)?;
-    let words = run(device, variant, &numbers, numbers.len() / 2)?;
+    let words = run(device, variant, &[], &numbers, numbers.len() / 2)?;
     let found = words.iter().flat_map(|word| [*word as u16, (*word >> 16) as u16]).map(f16::from_bits);
     let same = |(found, number): (f16, &f32)| {
         let nearest = f16::from_f32(*number);
@@ -74,8 +95,14 @@ fn numbers() -> Vec<f32> {
     [found, negative].concat()
 }
 
-/// The words that one workgroup of a shader writes; `numbers` is its input, if it has one.
-pub(super) fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f32], words: usize) -> Result<Vec<u32>> {
+/// The words that one workgroup of a shader with these constants writes; `numbers` is its input, if it has one.
+pub(super) fn run(
+    device: &Arc<Device>,
+    variant: &'static Variant,
+    constants: &[u32],
+    numbers: &[f32],
+    words: usize,
+) -> Result<Vec<u32>> {
     let budget = Budget::new(u64::MAX);
     let given = 4 * numbers.len() as u64;
     let bytes = 4 * words as u64;
@@ -88,8 +115,11 @@ pub(super) fn run(device: &Arc<Device>, variant: &'static Variant, numbers: &[f3
     let y = Buffer::new(device, Kind::Activations, bytes, &budget)?;
     buffers.push(Slice::start(&y, bytes));
     let found = Buffer::new(device, Kind::Results, bytes, &budget)?;
-    let launch =
-        Launch { pipeline: ComputePipeline::new(device, variant, &[])?, push: Vec::new(), label: variant.name.into() };
+    let launch = Launch {
+        pipeline: ComputePipeline::new(device, variant, constants)?,
+        push: Vec::new(),
+        label: variant.name.into(),
+    };
     let mut commands = Commands::default();
     commands.dispatch(BoundDispatch { launch: Arc::new(launch), grid: Grid::Direct([1; 3]), buffers, flops: 0 });
     commands.copy_written([(Slice::start(&y, bytes), Slice::start(&found, bytes))]);
@@ -121,6 +151,36 @@ mod tests {
             Err(error) if test_requires("vulkan") => panic!("{error}"),
             Err(error) => println!("skipped: a_device_is_asked_when_it_is_opened: {error}"),
         }
+    }
+
+    #[test]
+    fn the_layout_of_rows_is_the_one_that_the_probe_saw() {
+        let written = |[rows, columns, lanes]: [u32; 3], place: &dyn Fn(u32, u32) -> [u32; 2]| -> Vec<u32> {
+            let elements = rows * columns / lanes;
+            let all = (0..lanes).flat_map(|lane| (0..elements).map(move |e| (lane, e)));
+            let index = |[row, column]: [u32; 2]| row * columns + column;
+            all.map(|(lane, e)| index(place(lane, e)) * 0x10001).collect()
+        };
+        // Four lanes with two rows of 16, in pairs of columns, and lanes with a column.
+        let nvidia = |l: u32, e: u32| [l / 4 + 8 * (e / 4), 2 * (l % 4) + e % 2 + 8 * (e / 2 % 2)];
+        let found = layout(&written([16, 16, 32], &nvidia), 16, 32);
+        assert_eq!(found, Some(MatrixRows { row_lanes: 4, run: 2 }));
+        assert_eq!(found, Some(MatrixRows::default()));
+        let column = |l: u32, e: u32| [e, l];
+        assert_eq!(layout(&written([8, 8, 8], &column), 8, 8), Some(MatrixRows { row_lanes: 8, run: 1 }));
+        let columns = |l: u32, e: u32| [2 * e + l / 16, l % 16];
+        assert_eq!(layout(&written([16, 16, 32], &columns), 16, 32), Some(MatrixRows { row_lanes: 16, run: 1 }));
+        let row = |l: u32, e: u32| [l, e];
+        assert_eq!(layout(&written([8, 8, 8], &row), 8, 8), Some(MatrixRows { row_lanes: 1, run: 8 }));
+        let half = |l: u32, e: u32| [l / 2, 8 * (l % 2) + e];
+        assert_eq!(layout(&written([16, 16, 32], &half), 16, 32), Some(MatrixRows { row_lanes: 2, run: 8 }));
+        // Rows of a lane that are neighbours; sums and left operands that differ; a lane with more of an operand.
+        let four = |l: u32, e: u32| [4 * (l / 8) + e / 2, 2 * (l % 8) + e % 2];
+        assert_eq!(layout(&written([16, 16, 32], &four), 16, 32), None);
+        let mut differ = written([8, 8, 8], &row);
+        differ[3] += 1 << 16;
+        assert_eq!(layout(&differ, 8, 8), None);
+        assert_eq!(layout(&[u32::MAX; 64], 8, 8), None);
     }
 
     #[test]

@@ -21,12 +21,12 @@ fn what_a_configuration_needs_is_what_its_shader_declares() {
 
 #[test]
 fn matrix_cores_need_the_arrays_of_their_layout() {
-    let mut device = Capabilities { features: vec![Feature::CooperativeMatrixF16], ..Capabilities::floor() };
+    let mut device = Capabilities { features: vec![Feature::MatrixF16], ..Capabilities::floor() };
     let need = |device: &Capabilities| {
         [TunedConfigs::AMPERE, TunedConfigs::HOPPER, TunedConfigs::RDNA3].map(|row| matrix_shared_memory(row, device))
     };
     assert_eq!(need(&device), [104_960, 272_896, 36_096]);
-    device.features.push(Feature::MatrixRowsInQuads);
+    device.features.push(Feature::MatrixRowsInLanes);
     // Scores stay in registers; a word marks a block with NaN.
     assert_eq!(need(&device), [36_868, 139_268, 18_436]);
 }
@@ -92,7 +92,7 @@ fn recorded_devices_take_their_row_or_the_nearest_that_fits() {
         let mut device =
             Capabilities { name: name.into(), vendor, subgroup_size, shared_memory, ..Capabilities::floor() };
         if matrices {
-            device.features.push(Feature::CooperativeMatrixF16);
+            device.features.push(Feature::MatrixF16);
         }
         assert_eq!(architecture(&device), row, "{name}");
         for head_dim in [32, 64, 80, 128, 256] {

@@ -108,8 +108,12 @@ fn on_matrix_cores(to: &Lowering<'_>, op: &AttentionBackward, variant: &'static 
     if of.window > 0 || of.bias || of.align_end || of.soft_cap > 0.0 || of.shared_by > 1 || of.dropout > 0.0 {
         return Err("it is neither plain nor causal");
     }
+    let cores = blocks.on_cores(variant, to.capabilities);
+    let subgroups = BLOCK / cores.matrix_m;
+    let blocks = Blocks { subgroups, invocations: subgroups * to.capabilities.subgroup_size, ..cores };
     let bytes = shared_bytes(variant, &matrix_keys::Constants::from(blocks).values(variant));
-    if bytes <= to.capabilities.shared_memory { Ok(blocks) } else { Err("no blocks fit the device") }
+    let fits = bytes <= to.capabilities.shared_memory && blocks.invocations <= to.capabilities.invocations;
+    if fits { Ok(blocks) } else { Err("no blocks fit the device") }
 }
 
 /// So many rows for each.

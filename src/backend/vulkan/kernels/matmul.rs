@@ -100,13 +100,15 @@ static BUILDS: [Of; 3] = [
 ];
 
 /// In 16 bits.
-fn on_matrix_cores(to: &Lowering<'_>, product: &Strided, _: &'static Variant) -> Fit<Tile> {
+fn on_matrix_cores(to: &Lowering<'_>, product: &Strided, variant: &'static Variant) -> Fit<Tile> {
     let loads = [(product.a, product.rows), (product.b, product.columns)];
     let [Some(a_load), Some(b_load)] = loads.map(|(strides, rows)| Load::of_eight(strides, rows, product.depth)) else {
         return Err("rows, columns or terms are no multiples of eight");
     };
     let rows = product.rows * product.batches();
-    let tile = Tile::of_matrices(rows, product.columns as u32, product.depth as u32, to.capabilities);
+    let cores = Tile::of_cores(variant, to.capabilities);
+    let (columns, depth) = (product.columns as u32, product.depth as u32);
+    let tile = cores.of_matrices(rows, columns, depth, to.capabilities.shared_memory).dealt(1)?;
     Ok(Tile { a_load: a_load as u32, b_load: b_load as u32, ..tile })
 }
 
@@ -115,7 +117,9 @@ fn split(to: &Lowering<'_>, product: &Strided, variant: &'static Variant) -> Fit
     to.may_split()?;
     let (rows, n, k) = (product.rows * product.batches(), product.columns as u32, product.depth as u32);
     let Tile { a_load, b_load, .. } = plain(to, product, variant)?;
-    Ok(Tile { a_load, b_load, ..Tile::of_split(Dim::Fixed(rows), n, 1, k, to.capabilities) })
+    let cores = Tile::of_lanes(variant, to.capabilities.lanes_of_splits());
+    let tile = cores.of_split(Dim::Fixed(rows), n, 1, k, to.capabilities.shared_memory).dealt(1)?;
+    Ok(Tile { a_load, b_load, ..tile })
 }
 
 fn plain(to: &Lowering<'_>, product: &Strided, _: &'static Variant) -> Fit<Tile> {

@@ -24,7 +24,7 @@ fn plan(op: &Op, operands: &[&[usize]], stored: DType) -> Plan {
 /// The portable floor, and a device that multiplies float16 on matrix cores.
 fn devices() -> [Capabilities; 2] {
     let floor = Capabilities::floor();
-    let cores = [Feature::CooperativeMatrixF16, Feature::CooperativeMatrixBf16];
+    let cores = [Feature::MatrixF16, Feature::MatrixBf16];
     let features = [&cores[..], &[Feature::Float16, Feature::Storage16]].concat();
     [floor.clone(), Capabilities { name: "matrix cores".into(), subgroup_size: 32, features, ..floor }]
 }
@@ -47,7 +47,7 @@ fn moves_its_work(plan: &Plan, stored: DType, device: &Capabilities) {
     let name = format!("{} in {} on {}", node.op.name(), stored.name(), device.name);
     let dispatches = lower(plan, device).unwrap();
     let product = matches!(node.op, Op::GatedLinear(_) | Op::LayerNormLinear(_));
-    let on_matrices = product && stored.is_narrow() && device.has(Feature::CooperativeMatrixF16);
+    let on_matrices = product && stored.is_narrow() && device.has(Feature::MatrixF16);
     assert_eq!(dispatches.last().unwrap().variant.name.contains("-matrix"), on_matrices, "{name}");
     let mut bound = BTreeSet::new();
     for range in dispatches.iter().flat_map(|dispatch| &dispatch.bindings) {

@@ -146,10 +146,11 @@ fn in_grid(across: u32) -> Fit<()> {
     if across > Extent::MOST { Err("there are too many columns") } else { Ok(()) }
 }
 
-fn on_matrix_cores(to: &Lowering<'_>, site: &Site, _: &'static Variant) -> Fit<Tile> {
+fn on_matrix_cores(to: &Lowering<'_>, site: &Site, variant: &'static Variant) -> Fit<Tile> {
     let Rows { count, columns, .. } = in_sixteens(to, site)?;
     let n = to.result().shape.columns() as u32;
-    let tile = Tile::of_integers(count, n, columns, to.capabilities);
+    let cores = Tile::of_cores(variant, to.capabilities);
+    let tile = cores.of_integers(count, n, columns, to.capabilities.shared_memory).dealt(1)?;
     in_grid(GROUP * n.div_ceil(tile.tile_n))?;
     if site.few { Err("there are few rows") } else { Ok(tile) }
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use ash::vk;
+use rspirv::spirv::Capability;
 
 use super::Device;
 use crate::backend::vulkan::float_controls::with_modes;
-use crate::backend::vulkan::{Variant, dispatched, sizes};
+use crate::backend::vulkan::spirv::{declares, set_defaults};
+use crate::backend::vulkan::{Feature, Variant, dispatched, sizes};
 use crate::numerics::Numerics;
 use crate::{Error, Result};
 
@@ -115,6 +117,15 @@ fn compile(
         Numerics::Run => Cow::Borrowed(&*variant.spirv),
         Numerics::Everywhere => Cow::Owned(with_modes(&variant.spirv, &device.capabilities)),
     };
+    let words = match variant.matrix() {
+        None => words,
+        Some(_) => {
+            let mut words = words.into_owned();
+            let ids = variant.constants.iter().map(|constant| constant.id);
+            set_defaults(&mut words, &ids.zip(constants.iter().copied()).collect::<Vec<_>>());
+            Cow::Owned(words)
+        }
+    };
     let module = vk::ShaderModuleCreateInfo::default().code(&words);
     // SAFETY: the code was validated when grilly was built, or when a user's shader was compiled, and its requirements
     // were checked against the device's features.
@@ -136,9 +147,13 @@ fn compile(
         .module(module)
         .name(c"main")
         .specialization_info(&specialization);
-    if let Some(required) = device.lanes {
+    let (required, full) = subgroups(device, variant, constants, &words);
+    if let Some(required) = required {
         lanes = lanes.required_subgroup_size(required);
         stage = stage.push_next(&mut lanes);
+    }
+    if full {
+        stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS);
     }
     let info = [vk::ComputePipelineCreateInfo::default().flags(device.kept).stage(stage).layout(layout)];
     // SAFETY: every pointer of `info` outlives the call; the cache synchronises itself.
@@ -146,6 +161,22 @@ fn compile(
     // SAFETY: a pipeline does not need its module once it is created.
     unsafe { device.handle.destroy_shader_module(module, None) };
     made.map(|pipelines| pipelines[0]).map_err(|(_, cause)| cause)
+}
+
+/// The subgroup size that a pipeline requires, and whether subgroups must be full: that of its constant SUBGROUPS, or the device's. From
+/// SPIR-V 1.6 on a driver may choose a size for each pipeline.
+fn subgroups(device: &Device, variant: &Variant, constants: &[u32], words: &[u32]) -> (Option<u32>, bool) {
+    let capabilities = &device.capabilities;
+    if device.lanes.is_some() || !capabilities.has(Feature::SubgroupSizeControl) {
+        return (device.lanes, false);
+    }
+    let ([x, y, z], _) = sizes(variant, constants);
+    let mut given = variant.constants.iter().zip(constants);
+    let subgroups = given.find(|(constant, _)| constant.name == "subgroups").map(|(_, count)| *count);
+    let size = subgroups.and_then(|count| x.checked_div(count)).unwrap_or(capabilities.subgroup_size).max(1);
+    let possible = x.is_multiple_of(size) && x * y * z <= size.saturating_mul(capabilities.workgroup_subgroups);
+    let assumed = possible && declares(words, Capability::GroupNonUniform);
+    (assumed.then_some(size), assumed)
 }
 
 fn check_limits(device: &Device, variant: &Variant, constants: &[u32]) -> Result<()> {

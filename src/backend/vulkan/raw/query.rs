@@ -6,7 +6,7 @@ use ash::{ext, khr, vk};
 
 use super::Instance;
 use super::bfloat16::{BFLOAT16, BFLOAT16_COMPONENT, Bfloat16Features};
-use crate::backend::vulkan::{Capabilities, DeviceType, Feature};
+use crate::backend::vulkan::{Capabilities, DeviceType, Feature, MatrixRows};
 
 /// A device that can be opened.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
         // SAFETY: `handle` was enumerated from `instance`, which is alive.
         let offered = unsafe { instance.handle.enumerate_device_extension_properties(handle) }.unwrap_or_default();
         let offers = |name: &CStr| offered.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
-        (features, extensions) = optional(instance, (handle, &offers), (&p11, &p12), &mut missing);
+        (features, extensions) = optional(instance, (handle, &offers), (&p11, &p12, &p13), &mut missing);
         tells_budgets = offers(ext::memory_budget::NAME);
     }
     let least = [
@@ -93,8 +93,11 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
         push_constants: limits.max_push_constants_size,
         storage_buffers: limits.max_per_stage_descriptor_storage_buffers,
         subgroup_size: p11.subgroup_size,
+        least_subgroup_size: p13.min_subgroup_size,
+        workgroup_subgroups: p13.max_compute_workgroup_subgroups,
         timestamp_period: if timestamp_bits > 0 { limits.timestamp_period } else { 0.0 },
         features,
+        matrix_rows: MatrixRows::default(),
         missing,
     };
     let uuid: String = basic.pipeline_cache_uuid.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -106,7 +109,11 @@ pub(super) fn physical(instance: &Instance, handle: vk::PhysicalDevice) -> Physi
 fn optional(
     instance: &Instance,
     (handle, offers): (vk::PhysicalDevice, &dyn Fn(&CStr) -> bool),
-    (properties, floats): (&vk::PhysicalDeviceVulkan11Properties<'_>, &vk::PhysicalDeviceVulkan12Properties<'_>),
+    (properties, floats, sizes): (
+        &vk::PhysicalDeviceVulkan11Properties<'_>,
+        &vk::PhysicalDeviceVulkan12Properties<'_>,
+        &vk::PhysicalDeviceVulkan13Properties<'_>,
+    ),
     missing: &mut Vec<String>,
 ) -> (Vec<Feature>, Vec<&'static CStr>) {
     let mut f11 = vk::PhysicalDeviceVulkan11Features::default();
@@ -132,7 +139,13 @@ fn optional(
             && properties.subgroup_supported_stages.contains(vk::ShaderStageFlags::COMPUTE)
     };
     let multiplies = |feature: &Feature, of| matrices && multiplies(instance, handle, *feature, of);
+    let own_size = sizes.min_subgroup_size..=sizes.max_subgroup_size;
+    let requires_sizes = f13.subgroup_size_control == vk::TRUE
+        && f13.compute_full_subgroups == vk::TRUE
+        && sizes.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE)
+        && own_size.contains(&properties.subgroup_size);
     let has = |feature: &Feature| match feature {
+        Feature::SubgroupSizeControl => requires_sizes,
         Feature::SubgroupArithmetic => subgroups(vk::SubgroupFeatureFlags::ARITHMETIC),
         Feature::SubgroupShuffle => subgroups(vk::SubgroupFeatureFlags::SHUFFLE),
         Feature::SubgroupVote => subgroups(vk::SubgroupFeatureFlags::VOTE),
@@ -141,13 +154,17 @@ fn optional(
         Feature::Int8 => f12.shader_int8 == vk::TRUE,
         Feature::Storage8 => f12.storage_buffer8_bit_access == vk::TRUE,
         Feature::IntegerDotProduct => f13.shader_integer_dot_product == vk::TRUE,
-        Feature::CooperativeMatrixF16 => multiplies(feature, vk::ComponentTypeKHR::FLOAT16),
-        Feature::CooperativeMatrixBf16 => bfloat16.matrices == vk::TRUE && multiplies(feature, BFLOAT16_COMPONENT),
-        Feature::CooperativeMatrixS8 | Feature::CooperativeMatrixS8Eights => {
+        Feature::MatrixF16 | Feature::MatrixF16Rows8 | Feature::MatrixF16Squares8 => {
+            multiplies(feature, vk::ComponentTypeKHR::FLOAT16)
+        }
+        Feature::MatrixBf16 | Feature::MatrixBf16Rows8 | Feature::MatrixBf16Squares8 => {
+            bfloat16.matrices == vk::TRUE && multiplies(feature, BFLOAT16_COMPONENT)
+        }
+        Feature::MatrixS8 | Feature::MatrixS8Terms16 | Feature::MatrixS8Rows8 | Feature::MatrixS8Squares8 => {
             f12.shader_int8 == vk::TRUE && multiplies(feature, vk::ComponentTypeKHR::SINT8)
         }
         // Probed on the open device.
-        Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
+        Feature::MatrixRowsInLanes | Feature::PacksToNearest => false,
         Feature::RoundsToEven => floats.shader_rounding_mode_rte_float32 == vk::TRUE,
         Feature::KeepsSpecialFloats => floats.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE,
         Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,
@@ -164,7 +181,7 @@ fn optional(
     if features.iter().any(|feature| feature.matrix().is_some()) {
         extensions.push(khr::cooperative_matrix::NAME);
     }
-    if features.contains(&Feature::CooperativeMatrixBf16) {
+    if features.iter().any(|feature| feature.matrix_type() == Some("bf16")) {
         extensions.push(BFLOAT16);
     }
     let needed = [

@@ -21,37 +21,41 @@ const WIDE_HEAD: RangeInclusive<usize> = 97..=128;
 /// The blocks of a variant; those that the op requests are used as they are.
 pub fn blocks(to: &Lowering<'_>, op: &Attention, variant: &'static Variant) -> Fit<Blocks> {
     let capabilities = to.capabilities;
-    let in_quads = variant.needs.contains(&Feature::MatrixRowsInQuads);
+    let in_lanes = variant.needs.contains(&Feature::MatrixRowsInLanes);
+    let cores = Blocks::of(op).on_cores(variant, capabilities);
     super::starts_at(to, op, 0, 8)?;
     if op.dropout > 0.0 {
         return Err("it drops weights");
     }
     // Where the matrix layout is unknown, a weight of zero would not suppress a hidden NaN or infinity.
-    if op.hides() && !in_quads {
+    if op.hides() && !in_lanes {
         return Err("it hides keys, and the layout of matrices is unknown");
+    }
+    // The lanes that share a row each take its keys in eights: attention-matrix.rows-shared.glsl.
+    let sharers = capabilities.subgroup_size / cores.matrix_m;
+    if !in_lanes && sharers == 0 {
+        return Err("a subgroup has fewer lanes than a matrix rows");
     }
     let blocks = |[invocations, keys]: [u32; 2]| {
         let subgroups = invocations.checked_div(capabilities.subgroup_size)?;
-        Some(Blocks { keys, subgroups, invocations, ..Blocks::of(op) })
+        Some(Blocks { keys, subgroups, invocations, ..cores })
     };
     let fits = |blocks: &Blocks| {
         blocks.invocations <= capabilities.invocations
             && shared_bytes(variant, &Constants::from(*blocks).values(variant)) <= capabilities.shared_memory
     };
     if let Some([block_q, keys]) = op.blocks {
-        // The lanes that share a row each take its keys in eights: attention-matrix.rows-shared.glsl.
-        if !in_quads && !keys.is_multiple_of(capabilities.subgroup_size / 2) {
+        if !in_lanes && !keys.is_multiple_of(8 * sharers) {
             return Err("a subgroup's lanes cannot share a block of so many keys");
         }
-        let invocations =
-            (block_q / variant.matrix().map_or(1, |[rows, ..]| rows)).checked_mul(capabilities.subgroup_size);
+        let invocations = (block_q / cores.matrix_m).checked_mul(capabilities.subgroup_size);
         // What is beyond any device is refused by its sizes, whichever build runs.
         let invocations = invocations.filter(|_| block_q.max(keys) <= MOST_BLOCK);
         let found = invocations.and_then(|invocations| blocks([invocations, keys])).filter(fits);
         return found.ok_or("the blocks are too large for its layout");
     }
-    let wide = in_quads && WIDE_HEAD.contains(&op.head_dim);
+    let wide = in_lanes && WIDE_HEAD.contains(&op.head_dim);
     let tried = if wide { &[LARGE, SMALL][..] } else { &[SMALL] };
-    let usual = |found: &Blocks| matches!(found.subgroups, 2 | 4 | 8) && fits(found);
+    let usual = |found: &Blocks| matches!(found.subgroups, 2 | 4 | 8 | 16) && fits(found);
     tried.iter().filter_map(|size| blocks(*size)).find(usual).ok_or("no blocks fit the device")
 }

@@ -5,12 +5,12 @@ mod registers;
 mod split;
 
 use super::builds::{Fit, How, Row, choose};
-use crate::backend::vulkan::Capabilities;
+use crate::backend::vulkan::capabilities::{Capabilities, MatrixRows};
 use crate::backend::vulkan::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
 use crate::backend::vulkan::generated::{
     Blocks, attention, attention_distances, attention_masked, attention_matrix, attention_registers, attention_split,
 };
-use crate::backend::vulkan::kernel::Extent;
+use crate::backend::vulkan::kernel::{Extent, Variant};
 use crate::backend::vulkan::lowering::Lowering;
 use crate::ops::{Attention, Counts, Dim};
 use crate::{Error, Result};
@@ -116,6 +116,13 @@ impl Blocks {
         let (causal, window, bias) = (op.causal, op.window > 0, op.bias);
         let (head_dim, soft_cap, dropout) = (op.head_dim as u32, op.soft_cap, op.dropout);
         Blocks { head_dim, causal, window, bias, soft_cap, dropout, ..Blocks::default() }
+    }
+
+    /// The same with the shape of the variant's matrices, and which lane holds what of them.
+    pub fn on_cores(self, variant: &Variant, capabilities: &Capabilities) -> Self {
+        let [matrix_m, matrix_n, matrix_k] = variant.matrix().unwrap_or([1; 3]);
+        let MatrixRows { row_lanes, run } = capabilities.matrix_rows;
+        Blocks { matrix_m, matrix_n, matrix_k, row_lanes, run, ..self }
     }
 }
 

@@ -15,6 +15,8 @@ const KEYS: u32 = 32;
 /// nothing.
 const SMALL: u32 = 128;
 const LARGE: u32 = 256;
+/// Where the others are too large for shared memory.
+const LEAST: u32 = 64;
 const NARROW_HEAD: usize = 32;
 
 /// The blocks; an op that requests others gets those of the plain build.
@@ -25,16 +27,21 @@ pub fn blocks(to: &Lowering<'_>, op: &Attention, variant: &'static Variant) -> F
         return Err("it drops weights or requests blocks");
     }
     let capabilities = to.capabilities;
+    // Eights of a row are split by as many neighbours: attention-split.blocks.glsl.
+    if (op.head_dim as u32 / 8).next_power_of_two() > capabilities.subgroup_size {
+        return Err("a subgroup has fewer lanes than a row eights");
+    }
+    let cores = Blocks::of(op).on_cores(variant, capabilities);
     let blocks = |invocations: &u32| Blocks {
         keys: KEYS,
         subgroups: invocations / capabilities.subgroup_size,
         invocations: *invocations,
-        ..Blocks::of(op)
+        ..cores
     };
     let fits = |blocks: &Blocks| {
         blocks.invocations <= capabilities.invocations
             && shared_bytes(variant, &Constants::from(*blocks).values(variant)) <= capabilities.shared_memory
     };
-    let tried = if op.head_dim > NARROW_HEAD { &[LARGE, SMALL][..] } else { &[SMALL] };
+    let tried = if op.head_dim > NARROW_HEAD { &[LARGE, SMALL, LEAST][..] } else { &[SMALL, LEAST] };
     tried.iter().map(blocks).find(fits).ok_or("no blocks fit the device")
 }

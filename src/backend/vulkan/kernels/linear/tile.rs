@@ -44,15 +44,17 @@ impl Tile {
     }
 
     /// On matrix cores, where a binding takes the weight whole; rows that none takes run nowhere.
-    pub(super) fn matrix(to: &Lowering<'_>, of: &Site, _: &'static Variant) -> Fit<Tile> {
+    pub(super) fn matrix(to: &Lowering<'_>, of: &Site, variant: &'static Variant) -> Fit<Tile> {
         binds(to, &[(to.shape(of.weight), 2)])?;
-        Ok(Tile::on_matrix_cores(of.rows, of.weights * of.n, of.k, to.capabilities))
+        let cores = Tile::of_cores(variant, to.capabilities);
+        cores.on_matrix_cores(of.rows, of.n, of.weights, of.k, to.capabilities.shared_memory).dealt(of.weights)
     }
 
     /// In float32 on matrix cores.
-    pub(super) fn split(to: &Lowering<'_>, of: &Site, _: &'static Variant) -> Fit<Tile> {
+    pub(super) fn split(to: &Lowering<'_>, of: &Site, variant: &'static Variant) -> Fit<Tile> {
         to.may_split()?;
-        Ok(Tile::of_split(of.rows, of.n, of.weights, of.k, to.capabilities))
+        let cores = Tile::of_lanes(variant, to.capabilities.lanes_of_splits());
+        cores.of_split(of.rows, of.n, of.weights, of.k, to.capabilities.shared_memory).dealt(1)
     }
 
     /// With shuffles, which feed the lanes better where shared memory is emulated; the bits are those of the plain build.
@@ -66,20 +68,47 @@ impl Tile {
         Ok(Tile::shared(if of.weights > 1 { GATED_TILE } else { of.n }, of.k, to.capabilities))
     }
 
-    /// The largest tile that keeps the device busy and fits its shared memory.
-    pub fn on_matrix_cores(rows: Dim, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
-        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
-        let (tile_m, tile_n) = if busy(rows, n, [192, 128]) { (192, 128) } else { (64, 64) };
-        let steps = [64, 32, 16].into_iter().filter(|step| k.is_multiple_of(*step));
-        let mut tiles = steps.map(|tile_k| Tile { tile_m, tile_n, tile_k, subgroups, ..Tile::default() });
-        let small = Tile { tile_m: 64, tile_n: 64, tile_k: 16, subgroups, ..Tile::default() };
-        tiles.find(|tile| tile.matrix_bytes() <= capabilities.shared_memory).unwrap_or(small)
+    /// What all tiles on matrix cores have: the shape of the variant's matrices, and the subgroups that share a tile.
+    pub fn of_cores(variant: &Variant, capabilities: &Capabilities) -> Tile {
+        Tile::of_lanes(variant, capabilities.subgroup_size)
     }
 
-    /// Rows, columns and terms of a step on matrix cores, where sums may have any number of terms.
-    fn stepped([tile_m, tile_n, tile_k]: [u32; 3], k: u32, capabilities: &Capabilities) -> Tile {
-        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
-        Tile { tile_m, tile_n, tile_k, subgroups, whole: k.is_multiple_of(tile_k), ..Tile::default() }
+    /// The same with subgroups of so many lanes.
+    pub fn of_lanes(variant: &Variant, lanes: u32) -> Tile {
+        let [matrix_m, matrix_n, matrix_k] = variant.matrix().unwrap_or([1; 3]);
+        Tile { matrix_m, matrix_n, matrix_k, subgroups: MATRIX_INVOCATIONS / lanes.max(1), ..Tile::default() }
+    }
+
+    /// Rows and columns of subgroups in a tile, as `subgroup-tiles.glsl` has them.
+    fn subgroup_grid(self) -> [u32; 2] {
+        let beside = if self.subgroups > 16 { 4 } else { 2 };
+        [(self.subgroups / beside).max(1), beside]
+    }
+
+    /// The tile, if each subgroup gets whole matrices of it; so many weights are side by side in its columns.
+    pub fn dealt(self, weights: u32) -> Fit<Tile> {
+        let ([down, beside], Tile { matrix_m: m, matrix_n: n, matrix_k: k, .. }) = (self.subgroup_grid(), self);
+        let whole = self.tile_m.is_multiple_of(down * m) && (self.tile_n / weights).is_multiple_of(beside * n);
+        // Of a split product, whose steps have always 32 terms, this is 0.
+        let fits = whole && self.tile_k.is_multiple_of(k) && self.subgroups > 1;
+        if fits { Ok(self) } else { Err("its tiles cannot be shared by so many subgroups") }
+    }
+
+    /// The largest tile that keeps the device busy and fits its shared memory.
+    pub fn on_matrix_cores(self, rows: Dim, n: u32, weights: u32, k: u32, shared_memory: u32) -> Tile {
+        let sized = |[tile_m, tile_n]: [u32; 2]| Tile { tile_m, tile_n, tile_k: 16, ..self };
+        let size = sized(if busy(rows, weights * n, [192, 128]) { [192, 128] } else { [64, 64] });
+        // Subgroups of few lanes have too few columns of the small tile.
+        let size = size.dealt(weights).unwrap_or(sized([64, 128]));
+        let steps = [64, 32, 16].into_iter().filter(|step| k.is_multiple_of(*step));
+        let mut tiles = steps.map(|tile_k| Tile { tile_k, ..size });
+        let small = if size.tile_m > 64 { sized([64, 64]) } else { size };
+        tiles.find(|tile| tile.matrix_bytes() <= shared_memory).unwrap_or(small)
+    }
+
+    /// The same with rows, columns and terms of a step, where sums may have any number of terms.
+    fn stepped(self, [tile_m, tile_n, tile_k]: [u32; 3], k: u32) -> Tile {
+        Tile { tile_m, tile_n, tile_k, whole: k.is_multiple_of(tile_k), ..self }
     }
 
     /// The first of these that keeps the device busy and fits its shared memory, or a small one.
@@ -88,49 +117,50 @@ impl Tile {
     }
 
     /// The same for `matmul-matrix.glsl`, whose sums may have any number of terms.
-    pub fn of_matrices(rows: usize, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
-        let sized = |tile_m, tile_n, tile_k| Tile::stepped([tile_m, tile_n, tile_k], k, capabilities);
+    pub fn of_matrices(self, rows: usize, n: u32, k: u32, shared_memory: u32) -> Tile {
+        let sized = |tile_m, tile_n, tile_k| self.stepped([tile_m, tile_n, tile_k], k);
         let tried = [sized(192, 128, 64), sized(128, 128, 64), sized(128, 128, 32)];
-        let fits = |tile: &Tile| tile.of_matrices_bytes() <= capabilities.shared_memory;
+        let fits = |tile: &Tile| tile.of_matrices_bytes() <= shared_memory;
         Tile::first(&tried, sized(64, 64, 32), Dim::Fixed(rows), n, fits)
     }
 
     /// Shared memory of `matmul-matrix.glsl`: operands in lines of terms or of rows, whichever takes more, then the results
     /// of the subgroups that share rows.
     fn of_matrices_bytes(self) -> u32 {
-        let Tile { tile_m: m, tile_n: n, tile_k: k, subgroups, .. } = self;
+        let ([down, _], Tile { tile_m: m, tile_n: n, tile_k: k, .. }) = (self.subgroup_grid(), self);
         let lines = |rows: u32| (rows * (k / 8 + 1)).max(k * (rows / 8 + 1));
-        16 * (lines(m) + lines(n)).max(m / (subgroups / 2).max(1) * (n / 4 + 1))
+        16 * (lines(m) + lines(n)).max(m / down * (n / 4 + 1))
     }
 
     /// The same for `integer-linear-matrix.glsl`.
-    pub fn of_integers(rows: Dim, n: u32, k: u32, capabilities: &Capabilities) -> Tile {
-        let sized = |tile_m, tile_n, tile_k| Tile::stepped([tile_m, tile_n, tile_k], k, capabilities);
+    pub fn of_integers(self, rows: Dim, n: u32, k: u32, shared_memory: u32) -> Tile {
+        let sized = |tile_m, tile_n, tile_k| self.stepped([tile_m, tile_n, tile_k], k);
         let tried = [sized(192, 128, 128), sized(128, 128, 64)];
-        let fits = |tile: &Tile| tile.of_integers_bytes() <= capabilities.shared_memory;
-        Tile::first(&tried, sized(64, 64, 128), rows, n, fits)
+        let fits = |tile: &Tile| tile.of_integers_bytes() <= shared_memory;
+        let small = [sized(64, 64, 128), sized(64, 64, 64)];
+        Tile::first(&tried, *small.iter().find(|tile| fits(tile)).unwrap_or(&small[1]), rows, n, fits)
     }
 
     /// Shared memory of `integer-linear-matrix.glsl`: operands in rows of k, then a column of matrices of each subgroup, or
     /// results; at most, in addition, two numbers per row and three per column.
     fn of_integers_bytes(self) -> u32 {
-        let Tile { tile_m: m, tile_n: n, tile_k: k, .. } = self;
-        16 * ((m + n) * (k / 16 + 1)).max(m * 9) + 4 * (2 * m + 3 * n)
+        let ([_, beside], Tile { tile_m: m, tile_n: n, tile_k: k, .. }) = (self.subgroup_grid(), self);
+        // Half a quad of a row's terms in a matrix takes a quad.
+        let quads = k / self.matrix_k.min(16) + 1;
+        16 * ((m + n) * quads).max(m * (beside * self.matrix_n / 4 + 1)) + 4 * (2 * m + 3 * n)
     }
 
     /// The same for the builds of `split-tiles.glsl`, with one or two weights of `n` rows, whose tiles are side by side.
-    pub fn of_split(rows: Dim, n: u32, weights: u32, k: u32, capabilities: &Capabilities) -> Tile {
-        let subgroups = MATRIX_INVOCATIONS / capabilities.subgroup_size.max(1);
+    pub fn of_split(self, rows: Dim, n: u32, weights: u32, k: u32, shared_memory: u32) -> Tile {
         let sized = |size: u32| Tile {
             tile_m: size,
             tile_n: if weights == 1 { size } else { 128 },
-            subgroups,
             whole: k.is_multiple_of(SPLIT_STEP),
-            ..Tile::default()
+            ..self
         };
         // With 64 lanes, matrices of 128 rows take more registers than a GPU of AMD has: tests/amd.csv.
-        let large = Tile { tile_m: if capabilities.subgroup_size > 32 { 64 } else { 128 }, ..sized(128) };
-        let fits = large.split_bytes() <= capabilities.shared_memory;
+        let large = Tile { tile_m: if self.subgroups < 8 { 64 } else { 128 }, ..sized(128) };
+        let fits = large.split_bytes() <= shared_memory;
         if fits && busy(rows, weights * n, [large.tile_m, 128]) { large } else { sized(64) }
     }
 
@@ -144,8 +174,8 @@ impl Tile {
     /// weight, and otherwise at most the bias.
     fn matrix_bytes(self) -> u32 {
         let rows = |count: u32, columns: u32| count * (columns / 8 + 1) * 16;
-        let Tile { tile_m: m, tile_n: n, tile_k: k, subgroups, .. } = self;
-        let results = rows(m, n / 2).max(rows(m / (subgroups / 2).max(1), 2 * n));
+        let ([down, beside], Tile { tile_m: m, tile_n: n, tile_k: k, .. }) = (self.subgroup_grid(), self);
+        let results = rows(m, n / beside).max(rows(m / down, 2 * n));
         rows(m + n, k).max(results) + 8 * (m + n) + 4 * k
     }
 }

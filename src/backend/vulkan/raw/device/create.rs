@@ -35,7 +35,8 @@ pub fn create(instance: &Instance, physical: &Physical) -> Result<ash::Device, v
     let mut f13 = vk::PhysicalDeviceVulkan13Features::default()
         .synchronization2(true)
         .maintenance4(true)
-        .subgroup_size_control(only_compiles)
+        .subgroup_size_control(only_compiles || has(Feature::SubgroupSizeControl))
+        .compute_full_subgroups(has(Feature::SubgroupSizeControl))
         .shader_integer_dot_product(has(Feature::IntegerDotProduct));
     let mut matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
     let mut statistics =

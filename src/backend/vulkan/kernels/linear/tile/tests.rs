@@ -1,12 +1,16 @@
 use super::*;
 use crate::backend::vulkan::generated::{
-    layer_norm_linear_matrix as folded, linear, linear_matrix, matmul_matrix, quantized_linear_matrix,
+    gated_linear_matrix, layer_norm_linear_matrix as folded, linear, linear_matrix, linear_split, matmul_matrix,
+    quantized_linear_matrix,
 };
-use crate::backend::vulkan::kernel::Specialization;
+use crate::backend::vulkan::kernel::{Kernel, Specialization};
 use crate::backend::vulkan::shared_bytes;
 
 fn declared<C: Specialization + From<Tile>>(tile: Tile) -> u32 {
-    let variant = &C::KERNEL.variants[0];
+    declared_by::<C>(&C::KERNEL.variants[0], tile)
+}
+
+fn declared_by<C: Specialization + From<Tile>>(variant: &'static Variant, tile: Tile) -> u32 {
     shared_bytes(variant, &C::from(tile).values(variant))
 }
 
@@ -31,12 +35,11 @@ fn a_tile_of_either_layout_fits_the_device() {
     for shared_memory in [32 << 10, 48 << 10] {
         let able = Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
         for (rows, n, k) in [(16384, 3072, 768), (9, 64, 96), (3072, 768, 16384), (16384, 64, 40)] {
-            let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = Tile::of_matrices(rows, n, k, &able);
+            let variant = &matmul_matrix::KERNEL.variants[0];
+            let tile = Tile::of_cores(variant, &able).of_matrices(rows, n, k, shared_memory);
             for (a_load, b_load) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
-                let wide = false;
-                let of = matmul_matrix::Constants { tile_m, tile_n, tile_k, whole, subgroups, wide, a_load, b_load };
-                let variant = &matmul_matrix::KERNEL.variants[0];
-                assert!(shared_bytes(variant, &of.values(variant)) <= shared_memory, "{tile_m} {a_load} {b_load}");
+                let declared = declared::<matmul_matrix::Constants>(Tile { a_load, b_load, ..tile });
+                assert!(declared <= shared_memory, "{tile:?}");
             }
         }
     }
@@ -46,19 +49,10 @@ fn a_tile_of_either_layout_fits_the_device() {
 fn a_tile_of_integers_needs_what_its_shader_declares_and_fits_the_device() {
     let able = |shared_memory| Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
     let sizes = |limit: u32, rows: Dim, k: u32| {
-        let tile = Tile::of_integers(rows, 1024, k, &able(limit));
-        let Tile { tile_m, tile_n, tile_k, whole, subgroups, .. } = tile;
-        let of = quantized_linear_matrix::Constants {
-            tile_m,
-            tile_n,
-            tile_k,
-            whole,
-            subgroups,
-            pairs: true,
-            ..Default::default()
-        };
-        let variant = &quantized_linear_matrix::KERNEL.variants[0];
-        let declared = shared_bytes(variant, &of.values(variant));
+        let cores = Tile::of_cores(&quantized_linear_matrix::KERNEL.variants[0], &able(limit));
+        let tile = cores.of_integers(rows, 1024, k, limit);
+        let Tile { tile_m, tile_n, tile_k, whole, .. } = tile;
+        let declared = declared::<quantized_linear_matrix::Constants>(Tile { pairs: true, ..tile });
         assert_eq!(tile.of_integers_bytes(), declared, "{tile:?}");
         assert!(declared <= limit, "{tile:?} in {limit}");
         (tile_m, tile_n, tile_k, whole)
@@ -70,10 +64,13 @@ fn a_tile_of_integers_needs_what_its_shader_declares_and_fits_the_device() {
 
 #[test]
 fn a_tile_on_matrix_cores_needs_what_its_shader_declares_and_fits_the_device() {
-    let able = |shared_memory| Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
+    let cores = |shared_memory| {
+        let able = Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
+        Tile::of_cores(&linear_matrix::KERNEL.variants[0], &able)
+    };
     for limit in [32 << 10, 48 << 10, 64 << 10] {
         for (rows, k) in [(Dim::Tokens, 768), (Dim::Fixed(8192), 96), (Dim::Fixed(9), 48), (Dim::Fixed(9), 16)] {
-            let tile = Tile::on_matrix_cores(rows, 1024, k, &able(limit));
+            let tile = cores(limit).on_matrix_cores(rows, 1024, 1, k, limit);
             let declared_plain = declared::<linear_matrix::Constants>(tile);
             let most = declared::<folded::Constants>(tile);
             assert_eq!(tile.matrix_bytes(), most, "{tile:?}");
@@ -81,9 +78,9 @@ fn a_tile_on_matrix_cores_needs_what_its_shader_declares_and_fits_the_device() {
         }
     }
     let sizes = |tile: Tile| (tile.tile_m, tile.tile_n, tile.tile_k, tile.subgroups);
-    let large = |limit| sizes(Tile::on_matrix_cores(Dim::Tokens, 1024, 768, &able(limit)));
+    let large = |limit| sizes(cores(limit).on_matrix_cores(Dim::Tokens, 1024, 1, 768, limit));
     assert_eq!((large(48 << 10), large(32 << 10)), ((192, 128, 64, 8), (192, 128, 32, 8)));
-    let few = Tile::on_matrix_cores(Dim::Fixed(8), 384, 384, &able(48 << 10));
+    let few = cores(48 << 10).on_matrix_cores(Dim::Fixed(8), 384, 1, 384, 48 << 10);
     assert_eq!(sizes(few), (64, 64, 64, 8));
 }
 
@@ -91,10 +88,54 @@ fn a_tile_on_matrix_cores_needs_what_its_shader_declares_and_fits_the_device() {
 fn a_tile_of_split_products_has_fewer_rows_where_subgroups_are_wide() {
     let tile = |subgroup_size, rows, weights| {
         let able = Capabilities { shared_memory: 64 << 10, subgroup_size, ..Capabilities::floor() };
-        let Tile { tile_m, tile_n, subgroups, .. } = Tile::of_split(rows, 1024, weights, 768, &able);
+        let cores = Tile::of_cores(&linear_split::KERNEL.variants[0], &able);
+        let Tile { tile_m, tile_n, subgroups, .. } = cores.of_split(rows, 1024, weights, 768, 64 << 10);
         (tile_m, tile_n, subgroups)
     };
     assert_eq!([1, 2].map(|weights| tile(32, Dim::Tokens, weights)), [(128, 128, 8); 2]);
     assert_eq!([1, 2].map(|weights| tile(64, Dim::Tokens, weights)), [(64, 128, 4); 2]);
     assert_eq!([tile(32, Dim::Fixed(8), 1), tile(64, Dim::Fixed(8), 1)], [(64, 64, 8), (64, 64, 4)]);
+}
+
+#[test]
+fn every_subgroup_gets_whole_matrices_of_every_shape_and_the_tile_fits_the_device() {
+    let kernels: [&Kernel; 4] =
+        [&linear_matrix::KERNEL, &gated_linear_matrix::KERNEL, &linear_split::KERNEL, &quantized_linear_matrix::KERNEL];
+    for (kernel, lanes) in kernels.iter().flat_map(|kernel| [8, 16, 32, 64].map(|lanes| (kernel, lanes))) {
+        for variant in kernel.variants {
+            let [m, ..] = variant.matrix().unwrap();
+            for shared_memory in [32 << 10, 48 << 10] {
+                let able = Capabilities { shared_memory, subgroup_size: lanes, ..Capabilities::floor() };
+                let cores = Tile::of_cores(variant, &able);
+                for (rows, n, k) in [(Dim::Tokens, 3072, 768), (Dim::Fixed(9), 64, 96), (Dim::Fixed(4096), 1024, 48)] {
+                    let (tile, weights, bytes) = match kernel.name {
+                        "linear-split" => {
+                            let tile = cores.of_split(rows, n, 1, k, shared_memory);
+                            (tile, 1, declared_by::<linear_split::Constants>(variant, tile))
+                        }
+                        "quantized-linear-matrix" => {
+                            let tile = Tile { pairs: true, ..cores.of_integers(rows, n, k, shared_memory) };
+                            (tile, 1, declared_by::<quantized_linear_matrix::Constants>(variant, tile))
+                        }
+                        "gated-linear-matrix" => {
+                            let tile = cores.on_matrix_cores(rows, n, 2, k, shared_memory);
+                            (tile, 2, declared_by::<gated_linear_matrix::Constants>(variant, tile))
+                        }
+                        _ => {
+                            let tile = cores.on_matrix_cores(rows, n, 1, k, shared_memory);
+                            (tile, 1, declared_by::<linear_matrix::Constants>(variant, tile))
+                        }
+                    };
+                    let site = format!("{} on {lanes} lanes: {tile:?}", variant.name);
+                    // 16 rows of matrices in subgroups of fewer lanes are more than a tile of 64 rows has.
+                    assert_eq!(
+                        tile.dealt(weights).is_ok(),
+                        m == 8 || lanes >= 32 || tile.tile_m >= 16 * 256 / lanes / 2,
+                        "{site}"
+                    );
+                    assert!(bytes <= shared_memory, "{site}: {bytes}");
+                }
+            }
+        }
+    }
 }
