@@ -30,7 +30,7 @@ pub fn shaders(folder: &Path) -> Result<usize> {
     let mut count = 0;
     for kernel in generated::ALL {
         for variant in kernel.variants {
-            let defaults: Vec<u32> = variant.constants.iter().map(|constant| constant.default).collect();
+            let (defaults, words) = (variant.defaults(), variant.words(&variant.defaults()));
             let shader = shader(variant, &defaults);
             let bindings = shader
                 .bindings
@@ -53,7 +53,7 @@ pub fn shaders(folder: &Path) -> Result<usize> {
                 "shared_memory": shader.shared_memory,
             });
             let interface = format!("{interface:#}\n");
-            let files = [("glsl", shader.source.as_bytes()), ("spv", bytemuck::cast_slice(&variant.spirv))];
+            let files = [("glsl", shader.source.as_bytes()), ("spv", bytemuck::cast_slice(&words))];
             let files = files.into_iter().chain([("json", interface.as_bytes())]);
             let files: Vec<_> = files.map(|(end, content)| (format!("{}.{end}", variant.name), content)).collect();
             files::write(folder, &files, Existing::Replace)?;

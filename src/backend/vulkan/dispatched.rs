@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use rspirv::spirv::Capability;
 
 use super::lock;
-use super::{Feature, Variant, generated, spirv};
+use super::{Feature, Variant, generated, words};
 
 /// By the variant's name and the values of its specialization constants.
 type Counts = BTreeMap<(&'static str, Vec<u32>), Arc<AtomicU64>>;
@@ -42,6 +42,6 @@ pub struct Built {
 /// Every variant that the build made.
 pub fn built() -> Vec<Built> {
     let variants = generated::ALL.iter().flat_map(|kernel| kernel.variants);
-    let subgroups = |v: &'static Variant| spirv::declares(&v.spirv, Capability::GroupNonUniform);
+    let subgroups = |v: &'static Variant| words::declares(&v.spirv, Capability::GroupNonUniform);
     variants.map(|v| Built { name: v.name, needs: v.needs, subgroups: subgroups(v) }).collect()
 }

@@ -9,7 +9,6 @@
 
 use super::generated::{Blocks, attention, attention_matrix, attention_registers};
 use super::{Capabilities, Feature, Specialization, Variant, shared_bytes};
-use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// Block sizes of flash attention.
@@ -117,8 +116,10 @@ pub fn required_shared_memory(config: FlashAttentionConfig) -> u64 {
 /// it is unknown which lane holds which element of a matrix, the scores, too.
 pub fn matrix_shared_memory(config: FlashAttentionConfig, device: &Capabilities) -> u64 {
     let FlashAttentionConfig { block_q, block_kv: keys, head_dim, .. } = config;
-    let own = attention_matrix::KERNEL.own(DType::F16, device);
-    let variant = own.unwrap_or(&attention_matrix::KERNEL.variants[0]);
+    let (shape, rows) = (device.matrices("f16_f32").and_then(Feature::matrix), Feature::MatrixRowsInLanes);
+    let of = |variant: &&Variant| variant.matrix() == shape && variant.needs.contains(&rows) == device.has(rows);
+    let [first, ..] = attention_matrix::KERNEL.variants else { return 0 };
+    let variant = attention_matrix::KERNEL.variants.iter().find(of).unwrap_or(first);
     let blocks = Blocks { head_dim, keys, ..Blocks::default() }.on_cores(variant, device);
     let constants = attention_matrix::Constants::from(Blocks { subgroups: block_q / blocks.matrix_m, ..blocks });
     u64::from(shared_bytes(variant, &constants.values(variant)))

@@ -50,6 +50,7 @@ mod slot;
 pub(crate) mod spirv;
 mod staging;
 mod upload;
+mod words;
 mod work;
 mod work_memory;
 

@@ -57,7 +57,8 @@ fn rows_in_lanes(device: &Arc<Device>) -> Result<Option<MatrixRows>> {
 fn layout(found: &[u32], columns: u32, lanes: u32) -> Option<MatrixRows> {
     let elements = found.len() as u32 / lanes;
     let powers = || (0..=columns.ilog2()).map(|power| 1 << power);
-    let all = powers().flat_map(|row_lanes| powers().map(move |run| MatrixRows { row_lanes, run }));
+    // A whole row has runs of any length: the longest is taken.
+    let all = powers().flat_map(|row_lanes| powers().rev().map(move |run| MatrixRows { row_lanes, run }));
     // A lane has whole runs of a row, and the lanes of a row are of one subgroup.
     let mut possible = all.filter(|own| own.row_lanes * own.run <= columns && own.row_lanes <= lanes);
     possible.find(|own| {

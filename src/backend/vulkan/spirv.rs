@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rspirv::dr::{Instruction, Module, Operand};
-use rspirv::spirv::{Capability, Decoration, Op, StorageClass, Word};
+use rspirv::spirv::{Decoration, Op, StorageClass, Word};
 
 use super::interface::Scalar;
 
@@ -27,36 +27,6 @@ pub fn load(words: &[u32]) -> Result<Module, String> {
         at += length;
     }
     rspirv::dr::load_words(&words).map_err(|e| format!("cannot parse the SPIR-V: {e}"))
-}
-
-/// Whether a module declares a capability; declarations of capabilities come first.
-pub fn declares(words: &[u32], capability: Capability) -> bool {
-    let declarations = words.get(5..).unwrap_or_default().chunks_exact(2);
-    declarations
-        .take_while(|pair| pair[0] == (2 << 16 | Op::Capability as u32))
-        .any(|pair| pair[1] == capability as u32)
-}
-
-/// Makes values, by `constant_id`, the defaults of a module's specialization constants of 32 bits: validation layers, and what reads
-/// a module before it is specialized, find matrices of the sizes that it will have.
-pub fn set_defaults(words: &mut [u32], values: &[(u32, u32)]) {
-    let mut ids: HashMap<u32, u32> = HashMap::new();
-    let mut at = 5;
-    while let Some(word) = words.get(at).copied() {
-        let (opcode, length) = (word & 0xffff, (word >> 16) as usize);
-        if opcode == Op::Function as u32 || length == 0 || at + length > words.len() {
-            return;
-        }
-        if opcode == Op::Decorate as u32 && length == 4 && words[at + 2] == Decoration::SpecId as u32 {
-            let value = values.iter().find(|(id, _)| *id == words[at + 3]);
-            ids.extend(value.map(|(_, value)| (words[at + 1], *value)));
-        } else if let (true, Some(value)) =
-            (opcode == Op::SpecConstant as u32 && length == 4, ids.get(words.get(at + 2).unwrap_or(&0)))
-        {
-            words[at + 3] = *value;
-        }
-        at += length;
-    }
 }
 
 /// A module with its declarations by id.

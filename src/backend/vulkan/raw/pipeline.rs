@@ -10,7 +10,7 @@ use rspirv::spirv::Capability;
 
 use super::Device;
 use crate::backend::vulkan::float_controls::with_modes;
-use crate::backend::vulkan::spirv::{declares, set_defaults};
+use crate::backend::vulkan::words::declares;
 use crate::backend::vulkan::{Feature, Variant, dispatched, sizes};
 use crate::numerics::Numerics;
 use crate::{Error, Result};
@@ -113,18 +113,10 @@ fn compile(
     constants: &[u32],
     layout: vk::PipelineLayout,
 ) -> Result<vk::Pipeline, vk::Result> {
-    let words = match variant.numerics {
-        Numerics::Run => Cow::Borrowed(&*variant.spirv),
-        Numerics::Everywhere => Cow::Owned(with_modes(&variant.spirv, &device.capabilities)),
-    };
-    let words = match variant.matrix() {
-        None => words,
-        Some(_) => {
-            let mut words = words.into_owned();
-            let ids = variant.constants.iter().map(|constant| constant.id);
-            set_defaults(&mut words, &ids.zip(constants.iter().copied()).collect::<Vec<_>>());
-            Cow::Owned(words)
-        }
+    let words = match (variant.numerics, variant.matrix()) {
+        (Numerics::Run, None) => Cow::Borrowed(&*variant.spirv),
+        (Numerics::Run, Some(_)) => Cow::Owned(variant.words(constants)),
+        (Numerics::Everywhere, _) => Cow::Owned(with_modes(&variant.words(constants), &device.capabilities)),
     };
     let module = vk::ShaderModuleCreateInfo::default().code(&words);
     // SAFETY: the code was validated when grilly was built, or when a user's shader was compiled, and its requirements
