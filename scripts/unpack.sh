@@ -9,6 +9,12 @@ folder=$1 architecture=${2%/*} release=${2#"${2%/*}"} packages=("${@:3}")
 release=${release#/}
 [ ! -e "$folder/ready" ] || exit 0
 
+# Of several processes one unpacks, and the others wait.
+mkdir -p "$(dirname "$folder")"
+exec 9>"$folder.lock"
+flock 9
+[ ! -e "$folder/ready" ] || exit 0
+
 rm -rf "$folder"
 mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
 folder=$(cd "$folder" && pwd)

@@ -147,10 +147,11 @@ impl Tile {
     /// Shared memory of `integer-linear-matrix.glsl`: operands in rows of k, then a column of matrices of each subgroup, or
     /// results; at most, in addition, two numbers per row and three per column.
     fn of_integers_bytes(self) -> u32 {
-        let ([_, beside], Tile { tile_m: m, tile_n: n, tile_k: k, .. }) = (self.subgroup_grid(), self);
+        let ([down, beside], Tile { tile_m: m, tile_n: n, tile_k: k, .. }) = (self.subgroup_grid(), self);
         // Half a quad of a row's terms in a matrix takes a quad.
         let quads = k / self.matrix_k.min(16) + 1;
-        16 * ((m + n) * quads).max(m * (beside * self.matrix_n / 4 + 1)) + 4 * (2 * m + 3 * n)
+        let results = (m * (beside * self.matrix_n / 4 + 1)).max(m / down * (n / 4 + 1));
+        16 * ((m + n) * quads).max(results) + 4 * (2 * m + 3 * n)
     }
 
     /// The same for the builds of `split-tiles.glsl`, with one or two weights of `n` rows, whose tiles are side by side.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::backend::vulkan::Feature;
 use crate::backend::vulkan::generated::{
     gated_linear_matrix, layer_norm_linear_matrix as folded, linear, linear_matrix, linear_split, matmul_matrix,
     quantized_linear_matrix,
@@ -134,4 +135,22 @@ fn every_subgroup_gets_whole_matrices_of_every_shape_and_the_tile_fits_the_devic
             }
         }
     }
+}
+
+#[test]
+fn devices_of_amd_get_the_lanes_and_steps_that_suit_them() {
+    let of = |least_subgroup_size, features: Vec<Feature>| Capabilities {
+        vendor: 0x1002,
+        subgroup_size: 64,
+        least_subgroup_size,
+        features,
+        shared_memory: 64 << 10,
+        ..Capabilities::floor()
+    };
+    let (rdna, gcn) = (of(32, vec![Feature::SubgroupSizeControl]), of(64, vec![Feature::SubgroupSizeControl]));
+    assert_eq!((rdna.lanes_of_splits(), gcn.lanes_of_splits(), of(32, vec![]).lanes_of_splits()), (32, 64, 64));
+    let nvidia = Capabilities { vendor: 0x10de, subgroup_size: 32, ..rdna.clone() };
+    assert_eq!(nvidia.lanes_of_splits(), 32);
+    let step = |able: &Capabilities| Tile::shared(768, 384, able).tile_k;
+    assert_eq!((step(&rdna), step(&gcn), step(&Capabilities { vendor: 0x5143, ..gcn.clone() })), (32, 16, 32));
 }
