@@ -143,7 +143,7 @@ fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optim
 test-devices: setup-test $(STAMPS)/installed ## Kernels of matrix cores, and hashes of the numbers that are the same everywhere, on a software device that has them (unpacks Debian's Mesa 26.1 into the cache), then some of test-profiles, and test-amd
 	@$(ON_MATRICES) tests/everywhere $(or $(ARGS),-k "vulkan and (hash or kernels_of_digits)")
 	@$(ON_MATRICES) tests/ops/test_matrices.py -k "not (ternary or binary)"
-	@$(ON_MATRICES) tests/models/test_families.py -k "test_embeddings and vulkan-roberta-float"
+	@$(ON_MATRICES) tests/models/test_families.py tests/models/test_integers.py -k "vulkan-roberta and (test_embeddings[ or near_those)"
 	@$(MAKE) test-profiles ARGS='-k "source or refused or raspberry"'
 	@$(MAKE) test-amd ARGS=
 

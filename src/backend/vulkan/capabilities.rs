@@ -211,8 +211,8 @@ impl Capabilities {
         Feature::named(fact).map_or(self.device_type == DeviceType::Software, |feature| self.has(feature))
     }
 
-    /// The lanes of subgroups that split float32 products on matrix cores: 32 take 0.8 of the estimate of 64 on RDNA 3
-    /// (tests/amd.csv), whose registers then hold a larger tile.
+    /// The lanes of subgroups that split float32 products on matrix cores: 32 take 0.7 of the estimate of 64 on RDNA 3, and 0.5 on
+    /// RDNA 3.5, whose registers then hold a larger tile (benchmarks/README.md).
     pub fn lanes_of_splits(&self) -> u32 {
         let narrower = self.has(Feature::SubgroupSizeControl) && self.least_subgroup_size <= 32;
         if narrower { self.subgroup_size.min(32) } else { self.subgroup_size }
