@@ -168,6 +168,11 @@ wheel-test-musl: wheel-musl $(STAMPS)/model ## The same of the wheel for musl, w
 wheel-test-arm: wheel-arm $(STAMPS)/model ## The same of the wheel for ARM, under qemu; slow
 	@scripts/wheel-test-cross.sh aarch64-unknown-linux-gnu $(ARGS)
 
+.PHONY: test-containers
+test-containers: wheel $(STAMPS)/model ## The commands of containers/ in folders of Debian instead of images (as root; installs debootstrap); ARGS=mesa for one
+	@scripts/packages.sh containers
+	@$(BIN)/python tests/containers.py $(ARGS)
+
 .PHONY: miri
 miri: packages-build toolchain ## The unit test of the CPU's byte products on x86-64 in Miri, for undefined behaviour (installs a nightly compiler); ARGS=NAME for others
 	@scripts/miri.sh $(ARGS)
