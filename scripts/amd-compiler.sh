@@ -8,7 +8,7 @@ set -euo pipefail
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/grilly/amd-compiler
 of_machine=/usr/lib/x86_64-linux-gnu
 
-"$(dirname "$0")/unpack.sh" "$folder" amd64/bookworm 'mesa-vulkan-drivers=25.0.*' libvulkan1
+"$(dirname "$0")/unpack.sh" "$folder" amd64/bookworm-backports 'mesa-vulkan-drivers=25.0.*' libvulkan1
 printf '{"file_format_version": "1.0.1", "ICD": {"api_version": "1.4.0", "library_path": "%s"}}\n' \
     "$folder$of_machine/libvulkan_radeon.so" >"$folder/icd.json"
 

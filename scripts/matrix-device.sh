@@ -8,7 +8,7 @@ set -euo pipefail
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/grilly/matrix-device
 libraries=$folder/usr/lib/x86_64-linux-gnu
 
-"$(dirname "$0")/unpack.sh" "$folder" amd64/trixie mesa-vulkan-drivers libvulkan1 vulkan-validationlayers
+"$(dirname "$0")/unpack.sh" "$folder" amd64/trixie-backports mesa-vulkan-drivers libvulkan1 vulkan-validationlayers
 printf '{"file_format_version": "1.0.1", "ICD": {"api_version": "1.4.0", "library_path": "%s"}}\n' \
     "$libraries/libvulkan_lvp.so" >"$folder/icd.json"
 

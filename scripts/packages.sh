@@ -3,7 +3,7 @@
 # Where it is not, names them and stops. What is already there is found by what it provides, not by its package name,
 # so the same script serves other distributions too: it then only names what is missing.
 #
-# usage: scripts/packages.sh GROUP...      groups: build, run, text, test, profiles, web
+# usage: scripts/packages.sh GROUP...      groups: build, run, text, test, profiles, containers, web
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -26,6 +26,7 @@ test|spirv-tools|required|have spirv-val
 test|glslc|optional|have glslc
 test|chromium-common|optional|any /usr/lib/chromium/libvk_swiftshader.so
 profiles|libvulkan-dev|required|any /usr/include/vulkan/vk_layer.h /usr/local/include/vulkan/vk_layer.h
+containers|debootstrap|required|have debootstrap
 web|chromium|required|have chromium
 web|chromium-driver|required|have chromedriver
 web|npm|required|have npm
@@ -49,7 +50,7 @@ missing() {
 }
 
 groups="$*"
-[ -n "$groups" ] || { echo "usage: $0 GROUP...   groups: build, run, text, test, profiles, web" >&2; exit 2; }
+[ -n "$groups" ] || { echo "usage: $0 GROUP...   groups: build, run, text, test, profiles, containers, web" >&2; exit 2; }
 required=$(missing required)
 optional=$(missing optional)
 [ -n "$required$optional" ] || exit 0

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Unpacks Debian's packages into a folder, once. Nothing is installed. Of this machine's architecture come the named packages and what
 # they need that is not installed, and of others, as NAME:ARCHITECTURE, these alone; with another ARCHITECTURE, and from another RELEASE
-# with its backports, all that they need comes, from the C library on.
+# (with its backports, if it is named by them), all that they need comes, from the C library on.
 #
-# usage: scripts/unpack.sh FOLDER ARCHITECTURE[/RELEASE] PACKAGE...
+# usage: scripts/unpack.sh FOLDER ARCHITECTURE[/RELEASE[-backports]] PACKAGE...
 set -euo pipefail
 folder=$1 architecture=${2%/*} release=${2#"${2%/*}"} packages=("${@:3}")
 release=${release#/}
@@ -28,11 +28,11 @@ else
     options=(-o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture" -o "Dir::State::status=$folder/status")
 fi
 if [ -n "$release" ]; then
-    mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep -m 1 -E '/debian/?$' || echo http://deb.debian.org/debian)
+    mirror=$("$(dirname "$0")/mirror.sh")
     key=/usr/share/keyrings/debian-archive-keyring.gpg
-    printf "deb [signed-by=$key] ${mirror%/} %s main\n" "$release" "$release-backports" >"$folder/sources.list"
+    printf "deb [signed-by=$key] $mirror %s main\n" "${release%-backports}" "$release" | uniq >"$folder/sources.list"
     options+=(-o "Dir::Etc::sourcelist=$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null
-        -o "APT::Default-Release=$release-backports")
+        -o "APT::Default-Release=$release")
 fi
 apt() {
     apt-get -q "${options[@]}" -o Debug::NoLocking=1 -o APT::Sandbox::User= -o Dir::State::lists="$folder/lists" \

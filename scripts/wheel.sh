@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds the release wheel into dist/.
+# Builds the wheel for this machine into dist/.
 #
 # usage: scripts/wheel.sh
 #
-# The wheel is tagged manylinux_2_34, which maturin checks against the symbols the module uses. A build on a distribution
-# newer than that may not pass the check; then the wheel is tagged for this machine only, and says so.
+# On Linux it is tagged manylinux_2_34, which maturin checks against the symbols the module uses. A build on a distribution
+# newer than that may not pass the check; then the wheel is tagged for this machine only, and says so. scripts/wheel-cross.sh
+# builds for older distributions. On macOS maturin takes the tag from MACOSX_DEPLOYMENT_TARGET.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tag=${WHEEL_TAG:-manylinux_2_34}
@@ -24,8 +25,4 @@ if ! build "$tag" 2>&1 | tee "$log"; then
     rm -f dist/grilly-*.whl
     build linux
 fi
-# The same archive in 3 % less: libdeflate looks further than maturin's compressor.
-if command -v advzip >/dev/null; then
-    advzip -q -z -2 dist/grilly-*.whl
-fi
-ls -l dist/grilly-*.whl
+scripts/recompress.sh dist

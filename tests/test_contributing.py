@@ -26,6 +26,19 @@ def test_the_files_that_a_page_names_exist(page):
     assert named and not missing, f"{page} names {missing}"
 
 
+def test_the_commands_that_pages_and_workflows_name_are_in_the_makefile():
+    commands = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    pages = [ROOT / "README.md", *(ROOT / name for name in PAGES), *(ROOT / "docs").rglob("*.md")]
+    pages += [*(ROOT / "containers").iterdir(), *(ROOT / ".github" / "workflows").iterdir()]
+    named = {
+        (name, path.name)
+        for path in pages
+        for name in re.findall(r"(?:`|# +|run: .*g)make ([a-z-]+)|[{]make: ([a-z-]+)", path.read_text("utf-8"))
+    }
+    missing = [(name, page) for names, page in named for name in names if name and name not in commands]
+    assert len(named) > 20 and not missing, missing
+
+
 @pytest.mark.parametrize("diff", DIFFS, ids=lambda diff: diff.split()[1])
 def test_the_lines_of_a_diff_are_in_its_files_in_this_order(diff):
     for part in diff.split("+++ ")[1:]:

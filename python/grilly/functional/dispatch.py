@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import cache
@@ -30,8 +31,9 @@ MOST = 16 << 20
 LARGEST = float(np.finfo(np.float32).max)
 
 _held: dict[Any, _core.Array] = {}
-# A forked process cannot use its parent's arrays.
-os.register_at_fork(after_in_child=_held.clear)
+# A forked process cannot use its parent's arrays. Windows has no forks.
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_held.clear)
 
 
 def kept(engine: _core.Engine, make: Callable[..., npt.NDArray[Any]], *key: Any) -> _core.Array:

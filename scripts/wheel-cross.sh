@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Builds the release wheel for a target into dist/TARGET, also for this machine's own processor: Rust's library of the target comes from
+# rustup; zig is the compiler of C++ and the linker, with the symbols of glibc 2.28 or with musl 1.2, so that the wheel is tagged
+# manylinux_2_28 or musllinux_1_2, and its own C++ library inside.
+#
+# usage: scripts/wheel-cross.sh TARGET      x86_64-unknown-linux-gnu, aarch64-unknown-linux-gnu, x86_64-unknown-linux-musl, ...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=$1
+processor=${target%%-*}
+case $target in
+    *-unknown-linux-gnu) zig_target=$processor-linux-gnu.2.28 tag=manylinux_2_28 ;;
+    *-unknown-linux-musl) zig_target=$processor-linux-musl tag=musllinux_1_2 ;;
+    *) echo "wheel-cross.sh: no wheel is built for $target" >&2; exit 2 ;;
+esac
+
+scripts/toolchain.sh "$target"
+zig=$(.venv/bin/python -c 'import importlib.util as u; print(u.find_spec("ziglang").submodule_search_locations[0])')/zig
+# Checks of the compiler link nothing: zig would build its libraries for that.
+shaderc=$(scripts/shaderc.sh "$zig_target" "-DCMAKE_C_COMPILER=$zig;cc;-target;$zig_target" "-DCMAKE_CXX_COMPILER=$zig;c++;-target;$zig_target" \
+    -DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=$processor" -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY)
+
+out=dist/$target
+mkdir -p "$out"
+rm -f "$out"/grilly-*.whl
+export CARGO_ZIGBUILD_ZIG_PATH=$zig
+if [ "$target" = "$(rustc -vV | sed -n 's/^host: //p')" ]; then
+    # Cargo links what runs during the build as it links for the target: by zig, apart from what `make wheel` has compiled.
+    export SHADERC_LIB_DIR=$shaderc CARGO_TARGET_DIR=target/zig
+    options=()
+else
+    # In place of what shaderc-sys's build script would print; the one that compiles grilly's own shaders links this machine's.
+    options=(--config "target.$target.shaderc.rustc-link-search=[\"native=$shaderc\"]"
+        --config "target.$target.shaderc.rustc-link-lib=[\"static:-bundle=shaderc_combined\"]")
+fi
+.venv/bin/maturin build --release --locked --out "$out" --compression-level 9 --target "$target" --zig --compatibility "$tag" "${options[@]}"
+scripts/recompress.sh "$out"
