@@ -13,6 +13,7 @@ mod route;
 mod session;
 mod stages;
 mod tokens;
+mod trial;
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;

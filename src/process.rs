@@ -3,6 +3,7 @@
 pub mod files;
 pub mod lock;
 pub mod memory;
+pub mod processor;
 pub mod threads;
 
 use std::process;

@@ -1,6 +1,7 @@
 //! The environment variables, read once: they select a device, logging, or raising, and never affect numerical results.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// The settings of this process.
@@ -94,4 +95,15 @@ pub fn test_requires(what: &str) -> bool {
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
+}
+
+/// The folder `grilly` in `$XDG_CACHE_HOME`, or in the platform's equivalent.
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let platform = || match std::env::consts::OS {
+        "windows" => folder("LOCALAPPDATA"),
+        "macos" => Some(folder("HOME")?.join("Library/Caches")),
+        _ => Some(folder("HOME")?.join(".cache")),
+    };
+    Some(folder("XDG_CACHE_HOME").or_else(platform)?.join("grilly"))
 }

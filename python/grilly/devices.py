@@ -80,7 +80,9 @@ def info() -> dict[str, Any]:
         A dict with `version`; `devices`, a list of dicts in Vulkan's own order, each with `index` (for `VK_GPU_INDEX`),
         `position` (for `"vulkan:N"`, None if unusable), `unusable` (why, or None), `name`, `type`, `driver`, `api`,
         `memory` (bytes), `features`, `missing`, `limits` and `float32_products` (`"split"` if it can run them on matrix
-        cores); `choice` with `backend`, `name` and `reason`; `cpu` with `threads` and `simd`; `float32_products` and
+        cores); `choice` with `backend`, `name` and `reason`; `auto` with `measures`, whether `device="auto"` times
+        models on that device and the CPU, and `measured`, a list of dicts with what was timed on this account,
+        `seconds_gpu`, `seconds_cpu` and `faster`; `cpu` with `name`, `threads` and `simd`; `float32_products` and
         `numerics`, the choices of `grilly.configure`; and `environment`, the current values of the variables.
 
     Raises:
@@ -89,7 +91,7 @@ def info() -> dict[str, Any]:
     Example:
         >>> import grilly
         >>> sorted(grilly.info())
-        ['choice', 'cpu', 'devices', 'environment', 'float32_products', 'numerics', 'version']
+        ['auto', 'choice', 'cpu', 'devices', 'environment', 'float32_products', 'numerics', 'version']
     """
     return _core.info()
 
@@ -165,7 +167,8 @@ def format_info(facts: dict[str, Any]) -> str:
         f"grilly {facts['version']}",
         f'device="vulkan" means: {choice["name"]} ({choice["backend"]})',
         f"  because: {choice['reason']}",
-        f"CPU: {cpu['threads']} threads, {cpu['simd']}",
+        *_auto(facts["auto"]),
+        f"CPU: {cpu['name']}, {cpu['threads']} threads, {cpu['simd']}",
         f"float32 products: {facts['float32_products']}, where the device can",
         f"numerics: {facts['numerics']}",
         f"Vulkan devices: {len(facts['devices']) or 'none'}",
@@ -183,3 +186,20 @@ def format_info(facts: dict[str, Any]) -> str:
         ]
     lines.append("Environment: " + ", ".join(f"{name}={value}" for name, value in facts["environment"].items()))
     return "\n".join(lines)
+
+
+def _auto(auto: dict[str, Any]) -> list[str]:
+    """Lines about `device="auto"`, with what was timed."""
+    lines = ['device="auto" means: the same']
+    if auto["measures"]:
+        lines[0] += ", or the CPU for models that are faster there, which is measured once when they are loaded"
+    for row in auto["measured"]:
+        size = f"{row['layers']} layers, {row['hidden']} and {row['intermediate']} columns"
+        on_gpu, on_cpu = (f"{1e3 * row[key]:.2f} ms" for key in ("seconds_gpu", "seconds_cpu"))
+        faster = {"cpu": "the CPU", "vulkan": "the GPU"}[row["faster"]]
+        lines += [
+            f"  {size}, {row['dtype']}, {row['numerics']}: {faster} is faster;",
+            f"    {on_gpu} on {row['device']} ({row['driver']}),",
+            f"    {on_cpu} on {row['processor']}, {row['threads']} threads",
+        ]
+    return lines

@@ -204,18 +204,18 @@ def choose_dtype(dtype: Any, default: str | None, given: Mapping[str, Any]) -> s
 
 
 def device_name(device: Any, name: str = "device") -> str:
-    """`"cpu"`, `"vulkan"` or `"vulkan:N"` for a device name of this package or torch; None is the best GPU.
+    """`"auto"`, `"cpu"`, `"vulkan"` or `"vulkan:N"` for a device name of this package or torch; None is `"auto"`.
 
     A model's `device` stands for the one that it was asked to run on; several of a list are joined by commas.
     """
     if device is None:
-        return "vulkan"
+        return "auto"
     if isinstance(device, list | tuple):
         if not device:
             raise InvalidArgumentError(f"{name} is an empty list, expected at least one device")
         return ",".join(device_name(one, name) for one in device)
-    if device == "all":
-        return "all"
+    if device in ("all", "auto"):
+        return str(device)
     if isinstance(device, Place):
         return device.requested
     if isinstance(device, int) and not isinstance(device, bool):
@@ -229,7 +229,8 @@ def device_name(device: Any, name: str = "device") -> str:
     if kind in ACCELERATORS and (number.isascii() and number.isdecimal() if colon else True):
         return f"vulkan{colon}{number}"
     raise InvalidArgumentError(
-        f"{name} is {device!r}, expected 'vulkan', 'vulkan:N', 'all' or 'cpu', or torch's 'cuda', 'cuda:N' or 'mps'"
+        f"{name} is {device!r}, expected 'vulkan', 'vulkan:N', 'auto', 'all' or 'cpu', or torch's 'cuda', 'cuda:N' or "
+        "'mps'"
     )
 
 
@@ -264,7 +265,7 @@ def check_device(device: Any, devices: Any) -> Any:
         devices = list(devices)
         if not devices:
             raise InvalidArgumentError("devices is empty, expected at least one device")
-    if device not in (None, "vulkan"):
+    if device not in (None, "auto", "vulkan"):
         raise InvalidArgumentError("both device and devices are given; devices stands in place of device")
     return devices
 

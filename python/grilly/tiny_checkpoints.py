@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,10 +68,60 @@ def tiny_checkpoint(model_type: str, folder: str | PathLike[str], *, seed: int =
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise InvalidArgumentError(f"seed {seed!r}: expected a whole number from 0 to 4294967295")
     family = known[model_type]
+    return write(family, table["tokenizers"][family["tokenizer"]], folder, seed)
+
+
+def write(family: dict[str, Any], tokenizer: dict[str, Any], folder: str | PathLike[str], seed: int) -> Path:
+    """Writes a model as a row of the table describes it."""
     files = [(name, json.dumps(content, indent=2).encode()) for name, content in family["files"].items()]
-    files.append(("tokenizer.json", json.dumps(table["tokenizers"][family["tokenizer"]]).encode()))
+    files.append(("tokenizer.json", json.dumps(tokenizer).encode()))
     for part, shapes in family["parts"].items():
         tensors = {name: draw(f"{part}{name}", shape, seed) for name, shape in shapes.items()}
         files.append((f"{part}/model.safetensors".lstrip("/"), safetensors(tensors)))
     _core.write_files(folder, files, False)
     return Path(folder)
+
+
+#: all-MiniLM-L6-v2's: layers, heads, columns of the hidden state and between the products, positions, tokens of a text.
+LAYERS, HEADS, HIDDEN, INTERMEDIATE, POSITIONS, LONGEST = 6, 12, 384, 1536, 512, 256
+
+
+def checkpoint_of_minilm(folder: str | PathLike[str], *, seed: int = 0) -> Path:
+    """Writes a model in the sizes of all-MiniLM-L6-v2 with random weights and the small vocabulary of the table.
+
+    Args:
+        folder: Where to write; it is made if it is missing.
+        seed: Other numbers for another one; default 0.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InvalidArgumentError: `folder` has one of the files already.
+
+    Example:
+        >>> import tempfile
+        >>> from grilly import VulkanSentenceTransformer
+        >>> from grilly.tiny_checkpoints import checkpoint_of_minilm
+        >>> VulkanSentenceTransformer(checkpoint_of_minilm(tempfile.mkdtemp()), device="cpu").encode("one").shape
+        (384,)
+    """
+    table = json.loads(gzip.decompress(TABLE.read_bytes()))
+    family = table["families"]["bert"]
+    config = family["files"]["config.json"]
+    larger = {config["hidden_size"]: HIDDEN, config["intermediate_size"]: INTERMEDIATE}
+    config |= {"hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE, "num_attention_heads": HEADS}
+    config |= {"num_hidden_layers": LAYERS, "max_position_embeddings": POSITIONS}
+    family["files"]["1_Pooling/config.json"]["embedding_dimension"] = HIDDEN
+    family["files"]["tokenizer_config.json"]["model_max_length"] = LONGEST
+    first = "encoder.layer.0."
+    shapes: dict[str, list[int]] = {}
+    for name, shape in family["parts"][""].items():
+        rows = [POSITIONS] if "position_embeddings" in name else [larger.get(size, size) for size in shape[:1]]
+        whole = rows + [larger.get(size, size) for size in shape[1:]]
+        if name.startswith(first):
+            shapes |= {f"encoder.layer.{layer}.{name.removeprefix(first)}": whole for layer in range(LAYERS)}
+        elif not name.startswith("encoder.layer."):
+            shapes[name] = whole
+    family["parts"][""] = shapes
+    return write(family, table["tokenizers"]["bert"], folder, seed)

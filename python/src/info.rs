@@ -8,9 +8,10 @@ use crate::lock;
 use crate::text::Name;
 use grilly::Error;
 use grilly::backend::cpu;
+use grilly::backend::faster::{Known, Row};
 use grilly::backend::faults::{self, Fault};
 use grilly::backend::vulkan::generated::linear_split;
-use grilly::backend::vulkan::{self, Listed};
+use grilly::backend::vulkan::{self, DeviceType, Listed};
 use grilly::dtype::DType;
 use grilly::error::named;
 use grilly::graph::shaders::Float32Products;
@@ -20,7 +21,7 @@ use grilly::model::registry::{ARCHITECTURES, HEADS};
 use grilly::model::shaders;
 use grilly::numerics::{Coverage, Numerics};
 use grilly::ops::Op;
-use grilly::process::memory;
+use grilly::process::{memory, processor};
 use grilly::settings::Settings;
 use grilly::stats::COUNTERS;
 
@@ -40,7 +41,8 @@ pub(crate) fn need_memory(py: Python<'_>, bytes: u128, purpose: Name) -> PyResul
 }
 
 /// The version; every Vulkan device, usable or not, one dict per device, and the one selected by `device="vulkan"`; the
-/// number of threads this process may use and the widest instruction set in use; the settings.
+/// number of threads this process may use and the widest instruction set in use; the settings; whether `device="auto"` times models on
+/// that device and the CPU, and the times so far.
 #[pyfunction]
 pub(crate) fn info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let settings = Settings::from_env()?;
@@ -56,17 +58,34 @@ pub(crate) fn info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     choice.set_item("name", name)?;
     choice.set_item("reason", reason)?;
     let host = PyDict::new(py);
+    host.set_item("name", processor::name())?;
     host.set_item("threads", std::thread::available_parallelism().map_or(1, usize::from))?;
     host.set_item("simd", cpu::instructions())?;
+    let auto = PyDict::new(py);
+    let integrated = |index: usize| devices[index].capabilities.device_type == DeviceType::Integrated;
+    let measures = settings.gpu_index.is_none() && chosen.as_ref().is_ok_and(|(index, _)| integrated(*index));
+    auto.set_item("measures", measures)?;
+    auto.set_item("measured", Known::of_user().rows().iter().map(|row| timed(py, row)).collect::<PyResult<Vec<_>>>()?)?;
     let answer = PyDict::new(py);
     answer.set_item("version", env!("CARGO_PKG_VERSION"))?;
     answer.set_item("devices", rows)?;
     answer.set_item("choice", choice)?;
+    answer.set_item("auto", auto)?;
     answer.set_item("cpu", host)?;
     answer.set_item("float32_products", shaders::read().float32_products.name())?;
     answer.set_item("numerics", shaders::read().numerics.name())?;
     answer.set_item("environment", self::settings(py)?)?;
     Ok(answer)
+}
+
+/// The times of a size of model.
+fn timed<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyDict>> {
+    let (of, told) = (&row.subject, PyDict::new(py));
+    set_fields!(told, of; device, driver, processor, threads, hidden, layers, intermediate, dtype, numerics);
+    told.set_item("seconds_gpu", row.seconds.gpu)?;
+    told.set_item("seconds_cpu", row.seconds.cpu)?;
+    told.set_item("faster", if row.seconds.cpu_is_faster() { "cpu" } else { "vulkan" })?;
+    Ok(told)
 }
 
 /// Every Vulkan device, none if there is no driver, and the selected one.

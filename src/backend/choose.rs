@@ -6,6 +6,9 @@ use super::{Backend, cpu};
 use crate::settings::Settings;
 use crate::{Error, Result};
 
+/// The device string of [`DeviceRequest::Auto`].
+pub const AUTO: &str = "auto";
+
 /// The kind of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackendKind {
@@ -36,6 +39,8 @@ pub struct Choice {
 /// A parsed device string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceRequest {
+    /// `"auto"`: the best usable device, in place of which a model may run on the CPU ([`super::faster`]).
+    Auto,
     /// `"vulkan"`: the best usable device.
     Vulkan,
     /// `"vulkan:N"`: position `N` among the usable devices.
@@ -47,6 +52,7 @@ pub enum DeviceRequest {
 impl std::fmt::Display for DeviceRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Auto => f.write_str(AUTO),
             Self::Vulkan => f.write_str("vulkan"),
             Self::VulkanAt(position) => write!(f, "vulkan:{position}"),
             Self::Cpu => f.write_str("cpu"),
@@ -59,12 +65,15 @@ impl std::str::FromStr for DeviceRequest {
 
     fn from_str(text: &str) -> Result<Self> {
         let known = match text {
+            AUTO => Some(Self::Auto),
             "vulkan" | "gpu" => Some(Self::Vulkan),
             "cpu" => Some(Self::Cpu),
             _ => text.strip_prefix("vulkan:").and_then(|n| n.parse().ok()).map(Self::VulkanAt),
         };
         known.ok_or_else(|| {
-            Error::InvalidArgument(format!("device is {text:?}, expected \"vulkan\", \"vulkan:N\" or \"cpu\""))
+            Error::InvalidArgument(format!(
+                "device is {text:?}, expected \"auto\", \"vulkan\", \"vulkan:N\" or \"cpu\""
+            ))
         })
     }
 }
@@ -79,7 +88,7 @@ pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
         DeviceRequest::Cpu => {
             return Ok(Choice { backend: cpu::backend(), reason: "device=\"cpu\" was asked for".into() });
         }
-        DeviceRequest::Vulkan => None,
+        DeviceRequest::Auto | DeviceRequest::Vulkan => None,
         DeviceRequest::VulkanAt(position) => Some(position),
     };
     match (open_vulkan(wanted, settings), wanted) {

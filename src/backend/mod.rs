@@ -3,6 +3,7 @@
 pub mod choose;
 pub(crate) mod chunk;
 pub mod cpu;
+pub mod faster;
 pub mod faults;
 pub mod several;
 #[cfg(feature = "vulkan")]
@@ -259,6 +260,10 @@ pub trait Backend: Send + Sync {
     /// Name and version of its driver; empty for the host's processor.
     fn driver(&self) -> &str {
         ""
+    }
+    /// Whether it is a GPU inside the processor, which the processor itself may outrun.
+    fn integrated(&self) -> bool {
+        false
     }
     /// The builds that run a plan's products and attention, a line each, with what those before them lack.
     fn builds(&self, _plan: &Plan) -> String {

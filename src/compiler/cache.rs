@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use super::ShaderCompilerConfig;
 use crate::backend::vulkan::{cache_file, spirv_tools};
+use crate::settings;
 
 /// A compiled function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(super) fn file(config: &ShaderCompilerConfig, preprocessed: &str) -> Option<
     }
     let folder = match &config.cache_directory {
         Some(folder) => folder.clone(),
-        None => cache_file::folder()?.join("shaders"),
+        None => settings::cache_folder()?.join("shaders"),
     };
     // The text already contains the macros.
     let options = format!(

@@ -15,8 +15,9 @@ use serde_json::Value;
 
 use super::route::clamp_length;
 use super::stages::{Source, Stage};
-use super::{LoadOptions, Model, Route};
+use super::{LoadOptions, Model, Route, trial};
 use crate::backend::ProgramOptions;
+use crate::backend::choose::AUTO;
 use crate::model::config::{Messages, SentenceConfig};
 use crate::model::dtype::DTypeChoice;
 use crate::model::encoder::Built;
@@ -45,6 +46,7 @@ impl Model {
             settings: Settings::from_env()?,
             threads: threads.map_err(|e| Error::unsupported("num_threads", e.to_string()))?,
             places: 0,
+            automatic: Vec::new(),
         };
         let numerics = options.numerics.or(Some(shaders::read().numerics));
         let options = &LoadOptions { numerics, ..options.clone() };
@@ -58,7 +60,12 @@ impl Model {
         let (runner, process) = (RwLock::default(), std::process::id());
         let mut model = Model { class: options.class, listing, routes, runner, process };
         let route = model.usual();
-        let runner = route.source.open(route.stage(None)?, options, stages.places)?;
+        let graph = model.routes.iter().zip(&stages.automatic).find(|(own, _)| std::ptr::eq(*own, route));
+        let decide = |choices| match graph {
+            Some((_, built)) => trial::decide(choices, route, built, options),
+            None => Ok(choices),
+        };
+        let runner = route.source.open(route.stage(None)?, options, stages.places, decide)?;
         model.runner = RwLock::new(Some(Arc::new(runner)));
         Ok(model)
     }
@@ -79,6 +86,8 @@ struct Stages {
     threads: Option<Arc<rayon::ThreadPool>>,
     /// Number of stages so far.
     places: usize,
+    /// Under `"auto"`, of each route the graph with the weights as they are; else none.
+    automatic: Vec<Built>,
 }
 
 impl Stages {
@@ -107,6 +116,9 @@ impl Stages {
         }
         if let Some(numerics) = options.numerics {
             Arc::make_mut(&mut shaders).numerics = numerics;
+        }
+        if options.device == AUTO {
+            self.automatic.extend(built.first().cloned());
         }
         let stages = built.into_iter().map(|built| Stage::new(self.place(), built, &model_type, &shaders));
         let encoders: Vec<Stage> = stages.collect::<Result<_>>()?;

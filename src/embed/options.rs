@@ -6,6 +6,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::backend::choose::AUTO;
 use crate::dtype::DType;
 use crate::graph::shaders::Float32Products;
 use crate::model::arguments::Arguments;
@@ -19,7 +20,8 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadOptions {
-    /// `"vulkan"`, `"vulkan:N"` or `"cpu"`; several that share batches, with commas between, or `"all"` usable ones.
+    /// `"auto"`, the best GPU unless it is an integrated one that is slower than the CPU; `"vulkan"`, `"vulkan:N"` or `"cpu"`; several
+    /// that share batches, with commas between, or `"all"` usable ones.
     pub device: String,
     /// Whether several devices may be of different kinds, so that the last bits depend on the one that computes a text.
     pub mixed: bool,
@@ -62,7 +64,7 @@ pub struct LoadOptions {
 impl Default for LoadOptions {
     fn default() -> Self {
         LoadOptions {
-            device: "vulkan".into(),
+            device: AUTO.into(),
             mixed: false,
             dtype: Some(DTypeChoice::Given(DType::F32)),
             default_dtype: None,

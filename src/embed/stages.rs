@@ -93,8 +93,15 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Chooses a device, or several, and uploads the weights of a stage, the first of `places`; if it cannot run, the CPU does.
-    pub fn open(&self, stage: &Stage, options: &LoadOptions, places: usize) -> Result<Runner> {
+    /// Chooses a device, or several, of which `decide` may make another choice, and uploads the weights of a stage, the first of
+    /// `places`; if it cannot run, the CPU does.
+    pub fn open(
+        &self,
+        stage: &Stage,
+        options: &LoadOptions,
+        places: usize,
+        decide: impl FnOnce(Vec<Choice>) -> Result<Vec<Choice>>,
+    ) -> Result<Runner> {
         #[cfg(feature = "vulkan")]
         if options.device != "cpu" {
             vulkan::check_process()?;
@@ -102,7 +109,7 @@ impl Source {
         let mixed = options.mixed || options.numerics == Some(Numerics::Everywhere);
         let runner = match choose::open_each(&options.device, mixed, &self.settings) {
             Err(error @ (Error::OutOfMemory { .. } | Error::DeviceLost { .. })) => self.take_over(places, &error)?,
-            choices => Runner::new(choices?, places),
+            choices => Runner::new(decide(choices?)?, places),
         };
         let runner = match runner.program(self, stage) {
             Err(error) if runner.may_move(&error) => self.take_over(places, &error)?,

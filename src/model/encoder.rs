@@ -17,7 +17,7 @@ use super::weights::{Content, Needed};
 use crate::Result;
 use crate::dtype::DType;
 use crate::graph::{Graph, Source, ValueId};
-use crate::ops::{Dim, EmbeddingSum, Shape};
+use crate::ops::{Dim, EmbeddingSum, PoolMode, Shape};
 use crate::tensor::{LowRank, Part, Recipe};
 pub use heads::After;
 
@@ -73,7 +73,7 @@ pub mod outputs {
 }
 
 /// A graph and the contents of its inputs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Built {
     /// Outputs: those of [`outputs`].
     pub graph: Graph,
@@ -110,6 +110,17 @@ pub fn build_stack(spec: &EncoderSpec, dtype: DType, cache: Option<usize>) -> Re
     let states = builder.states()?;
     builder.graph.outputs = states[spec.layers.len()..].to_vec();
     Ok(Built { graph: builder.graph, inputs: builder.inputs, states })
+}
+
+/// The graph of the embeddings and the first layers of one of [`build`], whose only output is the mean of each text's tokens.
+///
+/// # Errors
+/// As [`build`].
+pub fn first_layers(built: &Built, spec: &EncoderSpec, layers: usize) -> Result<Built> {
+    let Built { graph, inputs, states } = built.clone();
+    let mut builder = Builder { graph, inputs, ..Builder::new(spec, DType::F32) };
+    builder.graph.outputs = vec![builder.pool("pooling", vec![PoolMode::Mean], states[layers])?];
+    Ok(Built { graph: builder.graph, inputs: builder.inputs, states: states[..=layers].to_vec() })
 }
 
 /// Names and stored shapes of all tensors that a graph reads.

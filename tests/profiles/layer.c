@@ -161,6 +161,13 @@ static VKAPI_ATTR VkResult VKAPI_CALL map(VkDevice of, VkDeviceMemory handle, Vk
     return visible ? next.MapMemory(of, handle, offset, size, flags, to) : VK_ERROR_MEMORY_MAP_FAILED;
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos, VkFence fence) {
+    const double *more = number("submitMicroseconds");
+    if (more)
+        usleep((useconds_t)*more);
+    return next.QueueSubmit2(queue, count, infos, fence);
+}
+
 static PFN_vkVoidFunction VKAPI_CALL get_instance(VkInstance of, const char *name);
 static PFN_vkVoidFunction VKAPI_CALL get_device(VkDevice of, const char *name);
 
@@ -177,6 +184,7 @@ static const struct { const char *name; PFN_vkVoidFunction call; } of_instance[]
     CALL(FreeMemory, release), CALL(MapMemory, map), CALL(GetBufferMemoryRequirements, get_requirements),
     CALL(GetBufferMemoryRequirements2, get_requirements_2), CALL(GetBufferMemoryRequirements2KHR, get_requirements_2),
     CALL(GetDeviceBufferMemoryRequirements, get_requirements_of), CALL(GetDeviceBufferMemoryRequirementsKHR, get_requirements_of),
+    CALL(QueueSubmit2, submit), CALL(QueueSubmit2KHR, submit),
 };
 
 static PFN_vkVoidFunction VKAPI_CALL get_device(VkDevice of, const char *name) {

@@ -3,13 +3,15 @@
  * each value, and the manifest. Calls go on to one instance and one device of a process.
  *
  * What it cannot do: run subgroups of the reported size (they have the driver's; a kernel that relies on the reported number alone
- * gives wrong numbers here), offer extensions that the driver lacks, and be as slow. */
+ * gives wrong numbers here), offer extensions that the driver lacks, and be as fast. `value submitMicroseconds N` makes the device
+ * slower, by so much for each submission. */
 
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
@@ -32,7 +34,7 @@ static VkDevice device;
     DO(GetPhysicalDeviceProperties) DO(GetPhysicalDeviceProperties2) DO(GetPhysicalDeviceFeatures2) DO(CreateDevice)
 #define CALLS_OF_DEVICE(DO) \
     DO(CreateBuffer) DO(GetBufferMemoryRequirements) DO(GetBufferMemoryRequirements2) DO(GetDeviceBufferMemoryRequirements) \
-    DO(AllocateMemory) DO(FreeMemory) DO(MapMemory)
+    DO(AllocateMemory) DO(FreeMemory) DO(MapMemory) DO(QueueSubmit2)
 #define POINTER(name) PFN_vk##name name;
 static struct { CALLS_OF_INSTANCE(POINTER) CALLS_OF_DEVICE(POINTER) } next;
 #define TAKE_OF_INSTANCE(name) next.name = (PFN_vk##name)next_instance(instance, "vk" #name);

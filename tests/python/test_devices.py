@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import grilly
-from grilly import VulkanSentenceTransformer
+from grilly import SentenceTransformer, VulkanSentenceTransformer
 from grilly.devices import format_info
 
 TEXTS = ["the cat", "a dog and a child", "", "world"] * 25
@@ -28,8 +28,9 @@ print(model.device_reason)
 
 def test_info(device):
     info = grilly.info()
-    assert set(info) == {"version", "devices", "choice", "cpu", "environment", "float32_products", "numerics"}
-    assert info["cpu"]["threads"] >= 1 and info["cpu"]["simd"]
+    assert set(info) == {"version", "devices", "choice", "auto", "cpu", "environment", "float32_products", "numerics"}
+    assert info["cpu"]["threads"] >= 1 and info["cpu"]["simd"] and info["cpu"]["name"]
+    assert info["auto"]["measures"] is (info["choice"]["reason"].startswith("an integrated GPU"))
     assert set(info["choice"]) == {"backend", "name", "reason"}
     assert info["environment"]["ALLOW_CPU_VULKAN"] is True
     assert json.loads(json.dumps(info)) == info
@@ -80,6 +81,20 @@ def test_shares_of_the_devices(vulkan):
 def test_devices_argument(tiny_model, device):
     with VulkanSentenceTransformer(tiny_model, devices=[device]) as model:
         assert model.requested_device == model.backend == device
+
+
+def test_who_names_no_device_gets_auto(tiny_model, device, caplog):
+    """Which neither measures nor loads anything again where there is no integrated GPU."""
+    caplog.set_level(logging.INFO, "grilly")
+    with VulkanSentenceTransformer(tiny_model) as model, SentenceTransformer(tiny_model) as other:
+        assert model.requested_device == other.requested_device == "auto"
+        assert model.backend == other.backend == grilly.info()["choice"]["backend"]
+        assert model.device_reason == grilly.info()["choice"]["reason"]
+        core = model._core
+        assert model._core_on("auto") is model._core_on(model.backend) is core
+        assert model.to(model.backend)._core is core and model.requested_device == model.backend
+        assert model.to(device=device).backend == device
+    assert not [line for line in caplog.messages if "auto" in line]
 
 
 @pytest.mark.vulkan

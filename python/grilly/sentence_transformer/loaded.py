@@ -116,6 +116,8 @@ class Loaded:
         with self._held.swap:
             self._core.require_open()  # a closed model stays closed
             before = self._options
+            if device is not None and self._is_on(device):
+                before = replace(before, device=device)
             after = replace(
                 before,
                 device=device or before.device,
@@ -123,12 +125,18 @@ class Loaded:
                 pooling=pooling or before.pooling,
             )
             if after == before and dtype in (None, self.dtype):
+                self._options = after
                 return
             after = replace(after, dtype=dtype or before.dtype)
             self._held.core = self._like(after)
             self._options = after
             self.dtype = dtype or self.dtype
             self._held.elsewhere.clear()
+
+    def _is_on(self, device: str) -> bool:
+        """Whether a device by its name is the one that was asked for, or what `"auto"` has chosen."""
+        asked = self._options.device
+        return device == asked or asked == "auto" and device == self._core.backend
 
     def _like(self, options: Options) -> EmbeddingModel:
         """A core of other options with the settings of this model."""
@@ -149,7 +157,7 @@ class Loaded:
             return self._core
         name = device_name(device)
         with self._held.swap:
-            if name == self._options.device or name == self._core.backend == "cpu":
+            if self._is_on(name) or name == self._core.backend == "cpu":
                 return self._core
             self._core.require_open()
             core = self._held.elsewhere.get(name)

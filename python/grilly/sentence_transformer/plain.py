@@ -36,8 +36,9 @@ class SentenceTransformer(Model):
         model_name_or_path: A folder, a name on the Hugging Face hub, or a bare name there of the organisation
             sentence-transformers; see `grilly.hub.resolve`.
         modules: Rejected without a name, because modules are torch's. With a name they are ignored, as there.
-        device: `"cuda"`, `"mps"` or None for the best Vulkan device, and the CPU with a warning where there is none;
-            `"cuda:N"` or `"vulkan:N"` for number N; `"cpu"`.
+        device: `"cuda"`, `"mps"` or `"vulkan"` for the best Vulkan device, and the CPU with a warning where there is
+            none; `"cuda:N"` or `"vulkan:N"` for number N; `"cpu"`; `"auto"`, as None, for the best Vulkan device, but
+            the CPU where that is an integrated GPU which is slower, measured once.
         prompts: Texts by name, prepended to inputs; override the model's own.
         default_prompt_name: The prompt used when a call names none; default: the model's own.
         cache_folder: Root of the Hugging Face cache; default: `$SENTENCE_TRANSFORMERS_HOME`, else Hugging Face's own.

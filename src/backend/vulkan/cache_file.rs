@@ -2,26 +2,15 @@
 //!
 //! `magic [8] | FNV-1a of the data [8] | data`
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::Result;
 use crate::process::files::{self, Existing};
-use crate::{Result, settings};
 
 const MAGIC: &[u8; 8] = b"grilly-1";
 
 /// Far above the size of anything that is cached.
 const LARGEST_FILE: u64 = 64 << 20;
-
-/// The folder `grilly` in `$XDG_CACHE_HOME`, or in the platform's equivalent.
-pub(crate) fn folder() -> Option<PathBuf> {
-    let variable = |name: &str| settings::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let platform = || match std::env::consts::OS {
-        "windows" => variable("LOCALAPPDATA"),
-        "macos" => Some(variable("HOME")?.join("Library/Caches")),
-        _ => Some(variable("HOME")?.join(".cache")),
-    };
-    Some(variable("XDG_CACHE_HOME").or_else(platform)?.join("grilly"))
-}
 
 /// The data of a file; `None` when it is missing, unreadable or damaged.
 pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {

@@ -118,6 +118,10 @@ impl Backend for Vulkan {
         &self.0.device.capabilities.driver
     }
 
+    fn integrated(&self) -> bool {
+        self.0.device.capabilities.device_type == DeviceType::Integrated
+    }
+
     fn builds(&self, plan: &Plan) -> String {
         let of = |plan: &Plan| kernels::builds_of(plan, &self.0.device.capabilities);
         of(plan).or_else(|_| of(&plan.widened())).unwrap_or_default()

@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::lock;
 use super::raw::{ComputePipeline, Device};
 use super::{Variant, cache_file, side_by_side};
-use crate::Result;
+use crate::{Result, settings};
 
 /// A variant, by its address (two user shaders may share a name), and the values of its constants.
 type Key = (usize, Vec<u32>);
@@ -28,7 +28,7 @@ pub(super) struct Pipelines {
 impl Pipelines {
     /// Starts without pipelines, and loads the driver's cache data from an earlier run, by the device's identity.
     pub(super) fn load(identity: &str) -> (Self, Vec<u8>) {
-        let file = cache_file::folder().map(|folder| folder.join("pipelines").join(format!("{identity}.bin")));
+        let file = settings::cache_folder().map(|folder| folder.join("pipelines").join(format!("{identity}.bin")));
         let data = file.as_deref().and_then(cache_file::read).unwrap_or_default();
         let saved = Mutex::new(cache_file::checksum(&data));
         (Pipelines { file, made: Mutex::default(), saved, unsaved: AtomicBool::new(false) }, data)

@@ -223,7 +223,7 @@ impl Builder<'_> {
         Err(Error::InvalidArgument(format!("{key} is {stated}, but the module before it gives {columns}")))
     }
 
-    fn pool(&mut self, node: &str, modes: Vec<PoolMode>, x: ValueId) -> Result<ValueId> {
+    pub(super) fn pool(&mut self, node: &str, modes: Vec<PoolMode>, x: ValueId) -> Result<ValueId> {
         let (offsets, first) = (self.input(Input::Offsets), self.input(Input::FirstPooled));
         self.graph.node(node, Pool { modes }, &[x, offsets, first])
     }
