@@ -37,7 +37,8 @@ fn each_step_gives_what_the_next_one_reads() {
     let built = graph::build(&files, &described).unwrap();
     let graph = &built[0].graph;
     assert_eq!((built.len(), graph.value(graph.outputs[outputs::TEXTS]).shape.columns()), (1, 32));
-    let mut stages = Stages { settings: Settings::from_env().unwrap(), threads: None, places: 0 };
+    let mut stages =
+        Stages { settings: Settings::from_env().unwrap(), threads: None, places: 0, automatic: Vec::new() };
     let route = stages.route(files, described, built, DTypeChoice::Given(DType::Bf16)).unwrap();
     // The encoder and a decoder.
     assert_eq!((stages.places, route.dimension(), route.dtype()), (2, 32, DType::Bf16));
