@@ -38,7 +38,7 @@ def case(family: str, folder: Path, rows, arguments: dict) -> dict:
     path = folder / family
     if not path.exists():
         families.build(family, folder)
-    with grilly.VulkanSentenceTransformer(path, **arguments) as model:
+    with grilly.SentenceTransformer(str(path), **arguments) as model:
         loaded = grilly.stats()
         found = model.encode([str(text) for text in rows["texts"]][1::8], normalize_embeddings=False)
         told = {"backend": model.backend, "reason": model.device_reason, "requested": model.requested_device}

@@ -42,7 +42,7 @@ def test_every_device_in_every_type(tiny_model, vulkan, capsys):
         for length, ratio in row["ratio"].items():
             cpu = by_device[row["dtype"], "cpu"][length]
             assert ratio == pytest.approx(row["texts_per_second"][length] / cpu)
-    with VulkanSentenceTransformer(tiny_model) as model:
+    with VulkanSentenceTransformer(tiny_model, device="auto") as model:
         assert found["auto"] == {"backend": model.backend, "name": model.device_name, "reason": model.device_reason}
 
 

@@ -86,7 +86,7 @@ def test_devices_argument(tiny_model, device):
 def test_who_names_no_device_gets_auto(tiny_model, device, caplog):
     """Which neither measures nor loads anything again where there is no integrated GPU."""
     caplog.set_level(logging.INFO, "grilly")
-    with VulkanSentenceTransformer(tiny_model) as model, SentenceTransformer(tiny_model) as other:
+    with SentenceTransformer(tiny_model) as model, VulkanSentenceTransformer(tiny_model, device=None) as other:
         assert model.requested_device == other.requested_device == "auto"
         assert model.backend == other.backend == grilly.info()["choice"]["backend"]
         assert model.device_reason == grilly.info()["choice"]["reason"]

@@ -29,7 +29,7 @@ def defaults(function) -> dict:
 
 def test_constructor_arguments():
     expected = {
-        "model_name": "all-MiniLM-L6-v2", "device": "auto", "max_seq_length": None, "dtype": "float32",
+        "model_name": "all-MiniLM-L6-v2", "device": "vulkan", "max_seq_length": None, "dtype": "float32",
         "devices": None, "prompts": None, "default_prompt_name": None, "truncate_dim": None, "cache_folder": None,
         "revision": None, "local_files_only": False, "token": None, "model_kwargs": None, "processor_kwargs": None,
         "tokenizer_kwargs": None, "config_kwargs": None, "similarity_fn_name": None, "model_name_or_path": None,

@@ -27,9 +27,9 @@ class VulkanSentenceTransformer(Model):
     Args:
         model_name: A folder in sentence-transformers' format, a name on the Hugging Face hub, or a bare name there of
             the organisation sentence-transformers; see `grilly.hub.resolve` for the search order.
-        device: `"auto"` (the best GPU, but the CPU where that is an integrated GPU which is slower), `"vulkan"` (the
-            best GPU), `"vulkan:N"` (position N among the usable devices of `grilly.info()`) or `"cpu"`; torch's
-            `"cuda"`, `"cuda:N"` and `"mps"` mean the same devices.
+        device: `"vulkan"` (the best GPU), `"vulkan:N"` (position N among the usable devices of `grilly.info()`),
+            `"cpu"`, or, as None, `"auto"` (the best GPU, but the CPU where that is an integrated GPU which is slower);
+            torch's `"cuda"`, `"cuda:N"` and `"mps"` mean the same devices.
         max_seq_length: Maximum tokens per text, special ones included; longer texts are truncated. Default: the model's
             own. More than the size of the model's position table is reduced to it with a warning.
         dtype: `"float32"`, `"float16"` or `"bfloat16"`, or NumPy's or torch's type; `"auto"` for the model's own. The
@@ -106,7 +106,7 @@ class VulkanSentenceTransformer(Model):
     def __init__(
         self,
         model_name: str | os.PathLike[str] = DEFAULT_NAME,
-        device: Any = "auto",
+        device: Any = "vulkan",
         max_seq_length: int | None = None,
         *,
         dtype: Any = "float32",
