@@ -2,7 +2,6 @@
 
 use super::integers::Form;
 use super::module::Module;
-use super::words::set_defaults;
 use super::{Capabilities, Feature, capabilities, interface};
 use crate::dtype::DType;
 use crate::graph::ValueId;
@@ -65,21 +64,6 @@ impl Variant {
     /// Rows, columns and terms of its products on matrix cores.
     pub fn matrix(&self) -> Option<[u32; 3]> {
         self.needs.iter().find_map(|feature| feature.matrix())
-    }
-
-    /// The constants' defaults, those of matrices for its shape.
-    pub fn defaults(&self) -> Vec<u32> {
-        let shape = ["matrix_m", "matrix_n", "matrix_k"].into_iter().zip(self.matrix().into_iter().flatten());
-        let of = |constant: &Constant| shape.clone().find(|(name, _)| *name == constant.name);
-        self.constants.iter().map(|constant| of(constant).map_or(constant.default, |(_, size)| size)).collect()
-    }
-
-    /// The module with values of its constants as their defaults.
-    pub fn words(&self, constants: &[u32]) -> Vec<u32> {
-        let mut words = self.spirv.to_vec();
-        let ids = self.constants.iter().map(|constant| constant.id);
-        set_defaults(&mut words, &ids.zip(constants.iter().copied()).collect::<Vec<_>>());
-        words
     }
 
     /// What the device, or a product of `[n, k]`, lacks for it.

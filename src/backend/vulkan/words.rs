@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use rspirv::spirv::{Capability, Decoration, Op};
 
+use super::kernel::{Constant, Variant};
+
 /// Whether a module declares a capability; declarations of capabilities come first.
 pub fn declares(words: &[u32], capability: Capability) -> bool {
     let declarations = words.get(5..).unwrap_or_default().chunks_exact(2);
@@ -31,6 +33,23 @@ pub fn set_defaults(words: &mut [u32], values: &[(u32, u32)]) {
             words[at + 3] = *value;
         }
         at += length;
+    }
+}
+
+impl Variant {
+    /// The constants' defaults, those of matrices for its shape.
+    pub fn defaults(&self) -> Vec<u32> {
+        let shape = ["matrix_m", "matrix_n", "matrix_k"].into_iter().zip(self.matrix().into_iter().flatten());
+        let of = |constant: &Constant| shape.clone().find(|(name, _)| *name == constant.name);
+        self.constants.iter().map(|constant| of(constant).map_or(constant.default, |(_, size)| size)).collect()
+    }
+
+    /// The module with values of its constants as their defaults.
+    pub fn words(&self, constants: &[u32]) -> Vec<u32> {
+        let mut words = self.spirv.to_vec();
+        let ids = self.constants.iter().map(|constant| constant.id);
+        set_defaults(&mut words, &ids.zip(constants.iter().copied()).collect::<Vec<_>>());
+        words
     }
 }
 
