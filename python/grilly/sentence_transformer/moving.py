@@ -47,6 +47,8 @@ class Moving(Loaded):
             raise InvalidArgumentError(f"to() does not know the keyword {min(unknown)!r}")
         if len(arguments) > 3:
             raise InvalidTypeError(f"to() takes a device and an element type, not {len(arguments)} arguments")
+        if any(isinstance(own, str) and own == "auto" for own in arguments):
+            raise InvalidArgumentError("to('auto') may mean a device or an element type; name it: to(device='auto')")
         device, dtype = device_and_dtype(arguments[:2], device, dtype)
         self._reload(None if device is None else device_name(device), None if dtype is None else concrete(dtype))
         return self
