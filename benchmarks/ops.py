@@ -176,6 +176,10 @@ def attended(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
     return [draw(rng, *shape), draw(rng, *shape), draw(rng, *shape), offsets, offsets]
 
 
+def attended_backward(rng: np.random.Generator, shape: tuple[int, int]) -> Operands:
+    return [*two(rng, shape), *attended(rng, shape)]
+
+
 def residual(weights: int) -> Callable[[np.random.Generator, tuple[int, int]], Operands]:
     return lambda rng, shape: [*two(rng, shape), *(draw(rng, shape[1]) for _ in range(weights))]
 
@@ -247,6 +251,18 @@ def quantized_layer(rng: np.random.Generator, shape: tuple[int, int]) -> Operand
     return [q, rng.random(len(q), np.float32) + 1, weight, rng.random(len(weight), np.float32) + 1]
 
 
+HEADS = {"heads": 6, "kv_heads": 6, "head_dim": 64, "scale": 0.125}
+#: What runs on matrix cores.
+MATRICES = (
+    Row("linear", "square", layer, {"bias": True}, narrow=(0, 1),
+        torch=lambda x, w, b: functions().linear(x, w, b), memory_bound=False),
+    Row("matmul", "square", matrices, torch=lambda a, b: a @ b, memory_bound=False, narrow=(0, 1)),
+    *(
+        Row("attention", f"texts of 512{name}", attended, HEADS | given, memory_bound=False, narrow=(0, 1, 2),
+            shapes=((4096, 384),))
+        for name, given in (("", {}), (", causal", {"causal": True}))
+    ),
+)  # fmt: skip
 ROWS = (
     Row("activation", "gelu", one, {"kind": "gelu_tanh"}, torch=lambda x: functions().gelu(x, approximate="tanh")),
     Row("activation", "gelu_erf", one, {"kind": "gelu_erf"}, torch=lambda x: functions().gelu(x)),
@@ -288,9 +304,13 @@ ROWS = (
         replace(row, shapes=(LARGE, LIBRARY, SMALL), name=f"{row.name} float16", half=True, tolerance=2.0**-7)
         for row in FUSED
     ),
-    Row("linear", "square", layer, {"bias": True},
-        torch=lambda x, w, b: functions().linear(x, w, b), memory_bound=False),
-    Row("matmul", "square", matrices, torch=lambda a, b: a @ b, memory_bound=False),
+    *MATRICES,
+    *(replace(row, name=f"{row.name} float16", half=True, tolerance=2.0**-7) for row in MATRICES),
+    *(
+        Row("attention_backward", f"texts of 512{name} float16", attended_backward, HEADS | given, memory_bound=False,
+            narrow=(0, 1, 2, 3, 4), half=True, shapes=((4096, 384),))
+        for name, given in (("", {}), (", causal", {"causal": True}))
+    ),
     Row("attention_scores", "heads of 64", heads(2), {"scale": 0.125}, memory_bound=False, tolerance=1e-3,
         torch=lambda q, k: 0.125 * q.transpose(1, 2) @ k.transpose(1, 2).transpose(-1, -2)),
     Row("attention_output", "heads of 64", weighted, memory_bound=False,
@@ -298,8 +318,6 @@ ROWS = (
     Row("attention_output", "gpt", causal, {"architecture": "gpt"}, memory_bound=False, generic={}),
     Row("attention_output", "t5", weighted, {"architecture": "t5"}, memory_bound=False, generic={}),
     Row("attention_output", "llama", grouped, {"architecture": "llama"}, memory_bound=False, generic={}),
-    Row("attention", "texts of 512", attended, memory_bound=False,
-        attributes={"heads": 6, "kv_heads": 6, "head_dim": 64, "scale": 0.125}, shapes=((4096, 384),)),
 )  # fmt: skip
 
 

@@ -15,6 +15,14 @@
 //# made_of = { constants = "Blocks" }
 //#
 //# [[variants]]
+//# # Of numbers NVIDIA's driver makes faster code than of constants.
+//# name = "rows-in-quads"
+//# only = ["float16"]
+//# needs = ["matrix_rows_in_quads", "matrix_rows_in_lanes", "coopmat_f16_f32_16x16x16", "float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# when = ["subgroup_size >= 32", "subgroup_size <= 32", "k % 16", "k >= 16", "k <= 256"]
+//# defines = { ROWS_IN_LANES = "1", MATRIX_M = "16u", MATRIX_N = "16u", MATRIX_K = "16u", LANES = "32u", ROW_LANES = "4u", RUN = "2u" }
+//#
+//# [[variants]]
 //# name = "rows-in-lanes"
 //# only = ["float16"]
 //# matrices = "f16_f32"
@@ -27,6 +35,13 @@
 //# matrices = "f16_f32"
 //# needs = ["float16", "storage16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
 //# when = ["k % 16", "k >= 16", "k <= 128"]
+//#
+//# [[variants]]
+//# name = "rows-in-quads"
+//# only = ["bfloat16"]
+//# needs = ["matrix_rows_in_quads", "matrix_rows_in_lanes", "coopmat_bf16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# when = ["subgroup_size >= 32", "subgroup_size <= 32", "k % 16", "k >= 16", "k <= 256"]
+//# defines = { ROWS_IN_LANES = "1", MATRIX_M = "16u", MATRIX_N = "16u", MATRIX_K = "16u", LANES = "32u", ROW_LANES = "4u", RUN = "2u" }
 //#
 //# [[variants]]
 //# name = "rows-in-lanes"

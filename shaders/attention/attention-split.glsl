@@ -13,7 +13,17 @@
 //# # float32 on matrix cores; where there are none, or for narrow and wide heads, `attention` runs.
 //# # k is head_dim; wider heads are not faster than plain ones.
 //# made_of = { constants = "Blocks" }
-//# variants = [{ matrices = "f16_f32", needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"], when = ["k % 16", "k >= 16", "k <= 80"] }]
+//# [[variants]]
+//# # Of numbers NVIDIA's driver makes faster code than of constants.
+//# name = "rows-in-quads"
+//# needs = ["matrix_rows_in_quads", "matrix_rows_in_lanes", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# when = ["subgroup_size >= 32", "subgroup_size <= 32", "k % 16", "k >= 16", "k <= 80"]
+//# defines = { MATRIX_M = "16u", MATRIX_N = "16u", MATRIX_K = "16u", LANES = "32u", ROW_LANES = "4u", RUN = "2u" }
+//#
+//# [[variants]]
+//# matrices = "f16_f32"
+//# needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
+//# when = ["k % 16", "k >= 16", "k <= 80"]
 #include "matrix/cooperative-matrix.glsl"
 #include "attention/attention-tile.glsl"
 
@@ -72,7 +82,8 @@ void compute_alone(uint row) {
         uint key = at + lane;
         bool seen = key < key_count && (!HIDES || sees(sight, int(key)));
         float weight = seen ? exponential(plain_score(row, key) - most) : -1.0;
-        for (uint i = 0u; i < LANES; i++) {
+        // Rare: unrolled, it makes the whole code a fifth longer.
+        [[dont_unroll]] for (uint i = 0u; i < LANES; i++) {
             float own = subgroupShuffle(weight, i);
             // Marks a hidden key.
             if (own == -1.0) {

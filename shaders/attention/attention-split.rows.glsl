@@ -49,7 +49,6 @@ void soften(uint at, bool edge) {
         // A row without visible keys so far: its weights are still powers of minus infinity.
         shift[h] = most[h] == NONE ? 0.0 : -most[h] * LOG2_E;
         shrink[h] = most[h] == largest[h] ? 1.0 : exp2(fma(largest[h], LOG2_E, shift[h]));
-        total[h] *= shrink[h];
         largest[h] = most[h];
     }
     ANY_ROW(shrink, 1.0, shrinks)
@@ -59,7 +58,9 @@ void soften(uint at, bool edge) {
     [[unroll]] for (uint n = 0u; n < WIDE; n++) {
         [[unroll]] for (uint e = 0u; e < ELEMENTS; e++) {
             float weight = exp2(fma(score[n][e], LOG2_E, shift[e / ROW_ELEMENTS]));
-            total[e / ROW_ELEMENTS] += weight;
+            // Written as one rounding, which drivers may make of a product and a sum, or not.
+            float before = n == 0u && e % ROW_ELEMENTS == 0u ? shrink[e / ROW_ELEMENTS] : 1.0;
+            total[e / ROW_ELEMENTS] = fma(total[e / ROW_ELEMENTS], before, weight);
             // A hidden value has no effect, whatever it is.
             score[n][e] = weight == 0.0 ? 0.0 : weight * value_factors[MATRIX_N * n + column_of(e)];
         }

@@ -14,7 +14,9 @@ layout(constant_id = 6) const bool BIAS = false;
 layout(constant_id = 7) const float SOFT_CAP = 0.0;
 const bool HIDES = CAUSAL || WINDOW;
 const uint TILE = MATRIX_M * SUBGROUPS;
+#ifndef LANES
 const uint LANES = INVOCATIONS / SUBGROUPS;
+#endif
 #include "attention/attention-push.glsl"
 #include "attention/attention-sight.glsl"
 

@@ -2,8 +2,10 @@
 // l is in row l / ROW_LANES + (LANES / ROW_LANES) (e / ROW_ELEMENTS), where it is element i = e % ROW_ELEMENTS of the lane, and in
 // column RUN (l % ROW_LANES) + i % RUN + RUN ROW_LANES (i / RUN). Sums and left operands have the same shape. LANES is the
 // shader's.
+#ifndef ROW_LANES
 layout(constant_id = 23) const uint ROW_LANES = 4;
 layout(constant_id = 24) const uint RUN = 2;
+#endif
 const uint ELEMENTS = MATRIX_M * MATRIX_N / LANES;
 const uint ROW_ELEMENTS = MATRIX_N / ROW_LANES;
 // Rows of a lane, and of a matrix before a lane's next.
@@ -29,9 +31,12 @@ bool has_pair() {
 #define PAIR_OF(MATRIX, E) \
     vec2(MATRIX[E], RUN > 1u ? MATRIX[E + PAIR - 1u] : subgroupShuffleXor(MATRIX[E], 1u))
 
-// Joins what the lanes of a row have.
+// Joins what the lanes of a row have, at most 16. Unrolled in the module: where a driver finds the loop's end by itself, arrays of
+// a lane's rows go to memory.
 #define OVER_ROW(JOIN, VALUE)                                                                                          \
-    [[unroll]] for (uint reach = 1u; reach < ROW_LANES; reach *= 2u) {                                                 \
-        VALUE = JOIN(VALUE, subgroupShuffleXor(VALUE, reach));                                                         \
+    [[unroll]] for (uint bits = 0u; bits < 4u; bits++) {                                                               \
+        if (1u << bits < ROW_LANES) {                                                                                  \
+            VALUE = JOIN(VALUE, subgroupShuffleXor(VALUE, 1u << bits));                                                \
+        }                                                                                                              \
     }
 #define PLUS(A, B) ((A) + (B))

@@ -77,6 +77,8 @@ features! {
     MatrixS8Squares8 = "coopmat_s8_s32_8x8x8",
     /// Lanes hold rows of the device's first matrices of float16 as `matrix-rows.glsl` has them: probed on the open device.
     MatrixRowsInLanes = "matrix_rows_in_lanes",
+    /// As NVIDIA has them, for builds with numbers in place of constants: of 16 x 16, 4 lanes a row, in runs of 2.
+    MatrixRowsInQuads = "matrix_rows_in_quads",
     /// `packHalf2x16` rounds to the nearest float16, ties to even: probed on the open device.
     PacksToNearest = "packs_to_nearest",
     /// Operations on float32 that round to the nearest, ties to even, where a shader asks for it.

@@ -33,6 +33,8 @@ pub(super) fn features(mut device: Arc<Device>) -> Result<Arc<Device>> {
     if let Some(device) = Arc::get_mut(&mut device) {
         let capabilities = &mut device.capabilities;
         capabilities.features.extend(rows.map(|_| Feature::MatrixRowsInLanes));
+        let in_quads = rows == Some(MatrixRows::default()) && capabilities.has(Feature::MatrixF16);
+        capabilities.features.extend(in_quads.then_some(Feature::MatrixRowsInQuads));
         capabilities.features.extend(packs.then_some(Feature::PacksToNearest));
         capabilities.matrix_rows = rows.unwrap_or_default();
     }

@@ -164,7 +164,7 @@ fn optional(
             f12.shader_int8 == vk::TRUE && multiplies(feature, vk::ComponentTypeKHR::SINT8)
         }
         // Probed on the open device.
-        Feature::MatrixRowsInLanes | Feature::PacksToNearest => false,
+        Feature::MatrixRowsInLanes | Feature::MatrixRowsInQuads | Feature::PacksToNearest => false,
         Feature::RoundsToEven => floats.shader_rounding_mode_rte_float32 == vk::TRUE,
         Feature::KeepsSpecialFloats => floats.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE,
         Feature::BufferDeviceAddress => f12.buffer_device_address == vk::TRUE,

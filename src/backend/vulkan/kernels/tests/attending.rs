@@ -125,7 +125,7 @@ fn attention_takes_the_blocks_it_is_asked_for_or_says_why_not() {
     assert_eq!((blocks(&matrix, names), matrix.grid[0]), ([3, 48, 96], Extent::TextTiles { per: 48 }));
     // Blocks that fit one layout of matrix cores alone, and those that fit none.
     let quads = found(DType::F16, [128, 128], &able).unwrap();
-    assert_eq!((quads.variant.name, blocks(&quads, names)), ("attention-matrix-rows-in-lanes-float16", [8, 128, 256]));
+    assert_eq!((quads.variant.name, blocks(&quads, names)), ("attention-matrix-rows-in-quads-float16", [8, 128, 256]));
     let mut unknown = able.clone();
     unknown.features.retain(|feature| *feature != Feature::MatrixRowsInLanes);
     assert_eq!(found(DType::F16, [128, 128], &unknown).unwrap().variant.name, "attention-registers");
@@ -158,10 +158,10 @@ fn attention_in_16_bits_takes_matrix_cores_where_heads_fit() {
     let found = |stored, op, able: &Capabilities| dispatches_as(stored, op, &operands, able).unwrap().remove(0);
     let matrix = found(DType::F16, op(64, 128, false), &able);
     check(&matrix);
-    assert_eq!(matrix.variant.name, "attention-matrix-rows-in-lanes-float16");
+    assert_eq!(matrix.variant.name, "attention-matrix-rows-in-quads-float16");
     let bfloat16 = found(DType::Bf16, op(64, 128, false), &able);
     check(&bfloat16);
-    assert_eq!((bfloat16.variant.name, push(&bfloat16)), ("attention-matrix-rows-in-lanes-bfloat16", push(&matrix)));
+    assert_eq!((bfloat16.variant.name, push(&bfloat16)), ("attention-matrix-rows-in-quads-bfloat16", push(&matrix)));
     assert_eq!(matrix.grid, [Extent::TextTiles { per: 64 }, Extent::Fixed(2), Extent::Continued { axis: 0 }]);
     assert_eq!(push(&matrix), [1, 80, 0, 80, 16, 80, 40, 16, 0.5f32.to_bits(), 0, 0, 0, 0, 1, 1]);
     let blocks = |found: &Dispatch| ["head_dim", "keys", "subgroups", "invocations"].map(|n| constant(found, n));
@@ -212,13 +212,16 @@ fn attention_in_float32_is_split_where_the_matrix_layout_is_known_and_heads_fit(
     let found = |op, able: &Capabilities| dispatches(op, &operands, able).unwrap().remove(0);
     let split = found(op(64, 132), &able);
     check(&split);
-    assert_eq!((split.variant.name, split.grid[0]), ("attention-split", Extent::TextTiles { per: 128 }));
+    assert_eq!((split.variant.name, split.grid[0]), ("attention-split-rows-in-quads", Extent::TextTiles { per: 128 }));
     assert_eq!(push(&split)[..8], [1, 160, 0, 160, 33, 160, 80, 32]);
     let names = ["head_dim", "keys", "subgroups", "invocations", "causal"];
     assert_eq!(names.map(|n| constant(&split, n)), [64, 32, 8, 256, 1]);
     let narrow = found(op(32, 128), &able);
     assert_eq!(names.map(|n| constant(&narrow, n)), [32, 32, 4, 128, 1]);
     let mut unknown = able.clone();
+    unknown.features.retain(|feature| *feature != Feature::MatrixRowsInQuads);
+    let other = found(op(64, 132), &unknown);
+    assert_eq!((other.variant.name, &other.grid), ("attention-split", &split.grid));
     unknown.features.retain(|feature| *feature != Feature::MatrixRowsInLanes);
     let small = Capabilities { shared_memory: 32 << 10, ..able.clone() };
     assert_eq!(names.map(|n| constant(&found(op(64, 128), &small), n)), [64, 32, 4, 128, 1]);
