@@ -20,12 +20,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::{by_length::ByLength, call::Way, calls::Hashed};
 #[cfg(feature = "vulkan")]
-pub(crate) use call::op_graph;
-#[cfg(feature = "vulkan")]
-pub use dispatch::{Content, Dispatch};
-pub use program::Program;
-
-#[cfg(feature = "vulkan")]
 use crate::backend::vulkan;
 use crate::backend::{ArrayEngine, Backend, BackendKind, Memory, ProgramOptions, choose};
 use crate::dtype::DType;
@@ -35,6 +29,11 @@ use crate::model::shaders;
 use crate::ops::Op;
 use crate::settings::Settings;
 use crate::{Error, Result};
+#[cfg(feature = "vulkan")]
+pub(crate) use call::op_graph;
+#[cfg(feature = "vulkan")]
+pub use dispatch::{Content, Dispatch};
+pub use program::Program;
 
 /// A device on which arrays are stored and ops run; one per device string and process.
 pub struct Engine {
@@ -200,14 +199,14 @@ impl Engine {
         Err(Error::InvalidArgument(format!("{what} is on {found:?} and not on {expected:?}")))
     }
 
-    /// Returns the elements of several arrays, little endian, after one wait for the work that computes them.
+    /// Writes the elements of several arrays, little endian, to a list each, after one wait for the work that computes them.
     ///
     /// # Errors
     /// `InvalidArgument` for an array of another device, or a device fault.
-    pub fn read(self: &Arc<Self>, arrays: &[&Array]) -> Result<Vec<Vec<u8>>> {
+    pub fn read(self: &Arc<Self>, arrays: &[&Array], to: &mut [Vec<u8>]) -> Result<()> {
         arrays.iter().try_for_each(|array| self.check_owns(array, "an array to read"))?;
         let parts: Vec<_> = arrays.iter().map(|array| (&array.memory, array.dtype.bytes(array.elements()))).collect();
-        self.backend.download(&parts)
+        self.backend.download(&parts, to)
     }
 
     /// Waits until all recorded work is done.
@@ -289,7 +288,8 @@ impl Array {
     /// # Errors
     /// A device fault.
     pub fn read(&self) -> Result<Vec<u8>> {
-        Ok(self.engine.read(&[self])?.swap_remove(0))
+        let mut found = [Vec::new()];
+        self.engine.read(&[self], &mut found).map(|()| std::mem::take(&mut found[0]))
     }
 }
 

@@ -237,11 +237,11 @@ pub trait ArrayEngine: Send + Sync {
     fn device(&self) -> Option<&Arc<vulkan::OpenDevice>> {
         None
     }
-    /// Returns the first bytes of each memory, so many, after one wait for the work that computes them.
+    /// Writes the first bytes of each memory, so many, to a list each, after one wait for the work that computes them.
     ///
     /// # Errors
     /// A device fault.
-    fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>>;
+    fn download(&self, parts: &[(&Memory, usize)], to: &mut [Vec<u8>]) -> Result<()>;
     /// Waits until all work is done.
     ///
     /// # Errors

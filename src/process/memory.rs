@@ -83,6 +83,19 @@ pub fn make_room<T>(list: &mut Vec<T>, more: usize, purpose: &str) -> Result<()>
     list.try_reserve_exact(more).map_err(|_| refused(bytes, purpose))
 }
 
+/// Removes all elements and leaves room for `count`, in the memory that the list has if that is enough: the pages of new memory cost
+/// more than a copy.
+///
+/// # Errors
+/// As [`reserved`].
+pub fn emptied<T>(list: &mut Vec<T>, count: usize, purpose: &str) -> Result<()> {
+    list.clear();
+    if list.capacity() < count {
+        *list = reserved(count, purpose)?;
+    }
+    Ok(())
+}
+
 /// A copy of elements.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use crate::backend::{ArrayEngine, Memory, Narrow, Prepared, ProgramOptions};
 use crate::graph::{Plan, ValueId};
 use crate::ops::Counts;
 use crate::ops::signature::Role;
-use crate::process::memory::copied;
+use crate::process::memory::emptied;
 use crate::stats::COUNTERS;
 use crate::tensor::NoWeights;
 use crate::{Error, Result};
@@ -141,13 +141,14 @@ impl ArrayEngine for CpuArrays {
         Ok(places.iter().map(&mut output).collect())
     }
 
-    fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>> {
-        let first = |(memory, bytes): &(&Memory, usize)| {
+    fn download(&self, parts: &[(&Memory, usize)], to: &mut [Vec<u8>]) -> Result<()> {
+        for ((memory, bytes), to) in parts.iter().zip(to) {
             let all: &[u8] = bytemuck::cast_slice(floats(memory));
             let own = all.get(..*bytes).ok_or_else(|| Error::Unusable("another device's array".into()))?;
-            copied(own, "an array on the host")
-        };
-        parts.iter().map(first).collect()
+            emptied(to, *bytes, "an array on the host")?;
+            to.extend_from_slice(own);
+        }
+        Ok(())
     }
 
     fn synchronize(&self) -> Result<()> {

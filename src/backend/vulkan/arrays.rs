@@ -19,7 +19,7 @@ use super::work::{GUARD, Work, guarded, unchanged};
 use crate::backend::{ArrayEngine, Memory, Narrow, Prepared, UserDispatch};
 use crate::graph::Plan;
 use crate::ops::Counts;
-use crate::process::memory::reserved;
+use crate::process::memory::emptied;
 use crate::stats::COUNTERS;
 use crate::{Error, Result};
 
@@ -70,8 +70,8 @@ impl VulkanArrays {
     }
 
     /// The first `bytes` of a buffer, in segments of which the device copies the next while the host reads one.
-    fn read_segments(&self, from: &Arc<Buffer>, bytes: usize) -> Result<Vec<u8>> {
-        let mut content = reserved(bytes, "an array on the host")?;
+    fn read_segments(&self, from: &Arc<Buffer>, bytes: usize, content: &mut Vec<u8>) -> Result<()> {
+        emptied(content, bytes, "an array on the host")?;
         let (mut first, mut under_way) = (0, VecDeque::with_capacity(COPIED_AHEAD));
         while content.len() < bytes {
             while first < bytes && under_way.len() < COPIED_AHEAD {
@@ -88,7 +88,7 @@ impl VulkanArrays {
             segment.map(0, length as u64, |memory| content.extend_from_slice(memory))?;
             lock(&self.work).segments.keep(segment);
         }
-        Ok(content)
+        Ok(())
     }
 
     /// The memory of an operand.
@@ -192,17 +192,17 @@ impl ArrayEngine for VulkanArrays {
         Some(&self.opened)
     }
 
-    fn download(&self, parts: &[(&Memory, usize)]) -> Result<Vec<Vec<u8>>> {
+    fn download(&self, parts: &[(&Memory, usize)], to: &mut [Vec<u8>]) -> Result<()> {
         let device = &self.opened.device;
         device.check("a download")?;
-        let mut found = vec![Vec::new(); parts.len()];
+        to.iter_mut().for_each(Vec::clear);
         let (mut copies, mut all) = (Vec::with_capacity(parts.len()), 0);
         for (number, (memory, bytes)) in parts.iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0) {
             let held =
                 memory.content::<ArrayMemory>().ok_or_else(|| Error::Unusable("another device's array".into()))?;
             let from = held.buffer.as_ref().ok_or_else(|| Error::Unusable("the array is freed".into()))?;
             if *bytes > SEGMENT && held.guard.is_none() {
-                found[number] = self.read_segments(from, *bytes)?;
+                self.read_segments(from, *bytes, &mut to[number])?;
                 continue;
             }
             let words = held.guard.map_or(bytes.next_multiple_of(4) as u64, |guard| guard + GUARD);
@@ -223,9 +223,9 @@ impl ArrayEngine for VulkanArrays {
             device.wait_or_stop(ticket)?;
             for (number, _, offset, guard) in copies {
                 let bytes = parts[number].1;
-                let mut content = reserved(bytes, "an array on the host")?;
+                let content = &mut to[number];
+                emptied(content, bytes, "an array on the host")?;
                 results.map(offset, bytes as u64, |memory| content.extend_from_slice(memory))?;
-                found[number] = content;
                 if let Some(guard) = guard
                     && !results.map(offset + guard, GUARD, unchanged)?
                 {
@@ -233,10 +233,9 @@ impl ArrayEngine for VulkanArrays {
                 }
             }
         }
-        let bytes: usize = found.iter().map(Vec::len).sum();
+        let bytes: usize = to.iter().map(Vec::len).sum();
         COUNTERS.bytes_down.fetch_add(bytes as u64, Relaxed);
-        lock(&self.work).release_finished()?;
-        Ok(found)
+        lock(&self.work).release_finished()
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -19,7 +19,8 @@ pub(super) struct Unread {
 /// The only element of each array; all are of one engine.
 pub(super) fn read(arrays: &[Array]) -> Result<Vec<f32>> {
     let Some(first) = arrays.first() else { return Ok(Vec::new()) };
-    let bytes = first.engine().read(&arrays.iter().collect::<Vec<_>>())?;
+    let mut bytes = vec![Vec::new(); arrays.len()];
+    first.engine().read(&arrays.iter().collect::<Vec<_>>(), &mut bytes)?;
     Ok(bytes.iter().map(|bytes| bytemuck::pod_read_unaligned(bytes)).collect())
 }
 

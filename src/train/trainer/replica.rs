@@ -21,6 +21,8 @@ pub(in crate::train) struct Replica {
     pub(in crate::train) tables: Vec<Array>,
     /// Positions and boundaries of the sequences of a batch, by their number and length.
     sequences: HashMap<[usize; 2], [Array; 2]>,
+    /// The bytes of its shards of the last step that several devices shared.
+    shards: Vec<Vec<u8>>,
 }
 
 /// The numbers of a step, which every device gets.
@@ -37,7 +39,7 @@ pub(super) struct Numbers<'a> {
 
 impl Replica {
     pub(super) fn new(engine: &Arc<Engine>, update: Update, tables: Vec<Array>) -> Self {
-        Replica { engine: engine.clone(), update, tables, sequences: HashMap::new() }
+        Replica { engine: engine.clone(), update, tables, sequences: HashMap::new(), shards: Vec::new() }
     }
 
     pub(super) fn floats(&self, shape: &[usize], numbers: &[f32]) -> Result<Array> {
@@ -97,17 +99,18 @@ impl Replica {
         self.update.run(&inputs, &share, &rest)
     }
 
-    /// The sums of the gradients of some shards, here and on the host.
-    fn sums(&mut self, batches: &[Batch], places: Range<usize>, of: &Numbers<'_>) -> Result<(Sums, Vec<Vec<u8>>)> {
+    /// The sums of the gradients of some shards, whose bytes are on the host then.
+    fn sums(&mut self, batches: &[Batch], places: Range<usize>, of: &Numbers<'_>) -> Result<Sums> {
         let share = self.floats(&[], &[of.share])?;
         let inputs = self.all_inputs(batches, places, of)?;
         let sums = self.update.sums(&inputs, &share)?;
-        let bytes = self.engine.read(&sums.shards.iter().collect::<Vec<_>>())?;
-        Ok((sums, bytes))
+        self.shards.resize(sums.shards.len(), Vec::new());
+        self.engine.read(&sums.shards.iter().collect::<Vec<_>>(), &mut self.shards)?;
+        Ok(sums)
     }
 
     /// The sum of all shards in their order, of which those from `first` on are here.
-    fn total(&self, own: &[Array], first: usize, all: &[Vec<u8>]) -> Result<Array> {
+    fn total(&self, own: &[Array], first: usize, all: &[&[u8]]) -> Result<Array> {
         let mut total = None;
         for (place, bytes) in all.iter().enumerate() {
             let shard = match place.checked_sub(first).and_then(|place| own.get(place)) {
@@ -126,11 +129,10 @@ impl Replica {
 /// Before the first update as [`Replica::step`]; then `Unusable`, since some devices have other parameters than the rest.
 pub(super) fn step_on_all(replicas: &mut [&mut Replica], batches: &[Batch], of: &Numbers<'_>) -> Result<Vec<Outcome>> {
     let each = batches.len() / replicas.len();
-    let of_each = at_once(replicas.iter_mut().enumerate(), |(place, replica)| {
+    let sums = at_once(replicas.iter_mut().enumerate(), |(place, replica)| {
         replica.sums(batches, place * each..(place + 1) * each, of)
     })?;
-    let (sums, bytes): (Vec<Sums>, Vec<Vec<Vec<u8>>>) = of_each.into_iter().unzip();
-    let shards: Vec<Vec<u8>> = bytes.into_iter().flatten().collect();
+    let shards: Vec<&[u8]> = replicas.iter().flat_map(|replica| replica.shards.iter().map(Vec::as_slice)).collect();
     let per_device = shards.len() / replicas.len();
     let ready = at_once(replicas.iter().zip(&sums).enumerate(), |(place, (replica, sums))| {
         Ok((replica.total(&sums.shards, place * per_device, &shards)?, replica.rest(of)?))
