@@ -26,8 +26,6 @@ OTHERS = (
     *("navi12", "navi14", "navi22", "navi23", "navi24", "vangogh", "rembrandt", "raphael_mendocino"),
     *("navi32", "navi33", "phoenix", "phoenix2", "gfx1151", "gfx1152", "gfx1153", "gfx1200"),
 )
-#: Variants that spill vector registers outside the table: 118 on RDNA 3 in tiles of 192 x 128 x 64 of both transposed.
-SPILLING = {"matmul-matrix-float16"}
 #: How much longer the estimate may be.
 MARGIN = 0.05
 
@@ -123,11 +121,11 @@ def faults(now: Rows, table: Rows) -> list[str]:
 
 
 def spills(now: Rows) -> list[str]:
-    """Pipelines that spill, in the table or not, but for variants that are known to."""
+    """Pipelines that spill, in the table or not."""
     return [
         f"{row.pipeline} on {row.family} spills {row.spilled_vgprs} vector registers"
         for row in now.values()
-        if row.spilled_vgprs and row.pipeline.split()[0] not in SPILLING
+        if row.spilled_vgprs
     ]
 
 

@@ -86,9 +86,15 @@ fn a_tile_on_matrix_cores_needs_what_its_shader_declares_and_fits_the_device() {
 }
 
 #[test]
-fn a_tile_of_split_products_has_fewer_rows_where_subgroups_are_wide() {
+fn tiles_have_fewer_rows_where_subgroups_are_wide() {
+    let able = |lanes| Capabilities { shared_memory: 64 << 10, subgroup_size: lanes, ..Capabilities::floor() };
+    let rows = |lanes| {
+        let cores = Tile::of_cores(&matmul_matrix::KERNEL.variants[0], &able(lanes));
+        cores.of_matrices(16384, 1024, 768, 64 << 10).tile_m
+    };
+    assert_eq!([32, 64].map(rows), [192, 128]);
     let tile = |subgroup_size, rows, weights| {
-        let able = Capabilities { shared_memory: 64 << 10, subgroup_size, ..Capabilities::floor() };
+        let able = able(subgroup_size);
         let cores = Tile::of_cores(&linear_split::KERNEL.variants[0], &able);
         let Tile { tile_m, tile_n, subgroups, .. } = cores.of_split(rows, 1024, weights, 768, 64 << 10);
         (tile_m, tile_n, subgroups)
