@@ -24,14 +24,8 @@ out=dist/$target
 mkdir -p "$out"
 rm -f "$out"/grilly-*.whl
 export CARGO_ZIGBUILD_ZIG_PATH=$zig
-if [ "$target" = "$(rustc -vV | sed -n 's/^host: //p')" ]; then
-    # Cargo links what runs during the build as it links for the target: by zig, apart from what `make wheel` has compiled.
-    export SHADERC_LIB_DIR=$shaderc CARGO_TARGET_DIR=target/zig
-    options=()
-else
-    # In place of what shaderc-sys's build script would print; the one that compiles grilly's own shaders links this machine's.
-    options=(--config "target.$target.shaderc.rustc-link-search=[\"native=$shaderc\"]"
-        --config "target.$target.shaderc.rustc-link-lib=[\"static:-bundle=shaderc_combined\"]")
-fi
+# In place of what shaderc-sys's build script would print; the one that compiles grilly's own shaders links this machine's.
+options=(--config "target.$target.shaderc.rustc-link-search=[\"native=$shaderc\"]"
+    --config "target.$target.shaderc.rustc-link-lib=[\"static:-bundle=shaderc_combined\"]")
 .venv/bin/maturin build --release --locked --out "$out" --compression-level 9 --target "$target" --zig --compatibility "$tag" "${options[@]}"
 scripts/recompress.sh "$out"
