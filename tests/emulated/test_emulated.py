@@ -45,14 +45,15 @@ WIDE = {
     "amd-attention": ("amd", "512", 0, "shared"),
 }
 RUNS |= WIDE if lavapipe.AVX512 else {}
-#: A selection for `make test-devices`; `make test-long` runs all.
-FEW = ("nvidia", "intel")
+#: Some calls of some for `make test-devices`; `make test-long` runs all.
+FEW = {"nvidia": "bfloat16 or int8", "intel": "float32-linear or float16"}
 
 
 def python(arguments: list[str], more: dict[str, str], *, matrices: bool) -> str:
     """What a process of the tests' folder writes; on the device with matrices of Mesa 26, or another driver."""
     command = [str(ON_MATRICES)] * matrices + [sys.executable, "-m", *arguments]
-    ended = subprocess.run(command, cwd=TESTS, env=os.environ | more, capture_output=True, text=True)
+    own = {name: value for name, value in os.environ.items() if name != "GRILLY_TEST_LONG"} | more
+    ended = subprocess.run(command, cwd=TESTS, env=own, capture_output=True, text=True)
     output = ended.stdout + ended.stderr
     assert ended.returncode == 0, output
     assert "no Vulkan validation" not in output
@@ -85,9 +86,24 @@ def folder(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", RUNS if LONG else FEW)
 def test_numbers(folder, name):
     device, width, lanes, calls = RUNS[name]
+    calls = calls if LONG else f"({calls}) and ({FEW[name]})"
     count = passed(calls, environment(DEVICES[device], folder, lanes, width))
     # Calls share modules of the same kernel and tile; one more is the probe's.
     assert validated(folder / "modules") > count // 3
+
+
+@pytest.mark.skipif(not LONG, reason="make test-long")
+def test_models(folder):
+    """In float32, float16 and integers."""
+    named = [
+        "models/test_families.py",
+        "models/test_integers.py",
+        "-k",
+        "vulkan-roberta and (test_embeddings[ or near_those)",
+    ]
+    more = {"ALLOW_CPU_VULKAN": "1", "GRILLY_REQUIRE": f"{REQUIRED},weights", "GRILLY_TEST_LONG": ""}
+    output = python(["pytest", "-q", *named], environment(DEVICES["intel"], folder) | more, matrices=True)
+    assert re.search(r"^[1-9]\d* passed", output, re.MULTILINE) and validated(folder / "modules")
 
 
 PIPELINES = [(name, lanes) for name, device in DEVICES.items() for lanes in device.lanes]
