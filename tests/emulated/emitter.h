@@ -82,6 +82,8 @@ class Functions {
     Word multiplying(const Matrix &a, const Matrix &b, const Matrix &c, const Matrix &d);
     /* The nearest bfloat16, ties to even, as a float. */
     Word brain();
+    /* A barrier of a subgroup. */
+    void barrier(Instructions &to, Word semantics);
     /* Makes the scratch memory as large as the functions need. */
     void finish();
 

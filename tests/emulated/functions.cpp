@@ -46,14 +46,18 @@ Word Functions::scratch(Emitter &to, Word at) {
     return to.element(module.pointer(Workgroup, module.number()), memory, {at});
 }
 
-void Functions::barrier(Emitter &to) {
-    Word subgroup = module.constant(ScopeSubgroup), ordered = module.constant(ORDERED);
-    if (layout.joined)
-        to.act(op::ControlBarrier, {module.constant(ScopeWorkgroup), module.constant(ScopeWorkgroup), ordered});
-    else if (layout.in_step)
-        to.act(op::MemoryBarrier, {subgroup, ordered});
+void Functions::barrier(Instructions &to, Word semantics) {
+    Word scope = module.constant(layout.joined ? ScopeWorkgroup : ScopeSubgroup);
+    if (layout.in_step && !layout.joined)
+        to.push_back({op::MemoryBarrier, {scope, semantics}});
     else
-        to.act(op::ControlBarrier, {subgroup, subgroup, ordered});
+        to.push_back({op::ControlBarrier, {scope, scope, semantics}});
+}
+
+void Functions::barrier(Emitter &to) {
+    Instructions all;
+    barrier(all, module.constant(ORDERED));
+    to.act(all[0].code, all[0].operands);
 }
 
 /* A component as a word of 32 bits, floats as float32. */

@@ -89,6 +89,12 @@ template <class Features> static void have_all(VkBaseOutStructure *of) {
         flags[i] = VK_TRUE;
 }
 
+/* Any difference between the values of a timeline semaphore. */
+static void allow(uint64_t &difference) {
+    if (mocked())
+        difference = ~uint64_t(0) >> 1;
+}
+
 static void fill_version_1_1(VkPhysicalDeviceVulkan11Properties *own) {
     replace_lanes(own->subgroupSize);
     if (mocked()) {
@@ -141,12 +147,10 @@ void fill(VkBaseOutStructure *one) {
             break;
         }
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES:
-            if (mocked())
-                reinterpret_cast<VkPhysicalDeviceVulkan12Properties *>(one)->maxTimelineSemaphoreValueDifference = ~uint64_t(0) >> 1;
+            allow(reinterpret_cast<VkPhysicalDeviceVulkan12Properties *>(one)->maxTimelineSemaphoreValueDifference);
             break;
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_PROPERTIES:
-            if (mocked())
-                reinterpret_cast<VkPhysicalDeviceTimelineSemaphoreProperties *>(one)->maxTimelineSemaphoreValueDifference = ~uint64_t(0) >> 1;
+            allow(reinterpret_cast<VkPhysicalDeviceTimelineSemaphoreProperties *>(one)->maxTimelineSemaphoreValueDifference);
             break;
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2: have_all<VkPhysicalDeviceFeatures2>(one); break;
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES: have_all<VkPhysicalDeviceVulkan11Features>(one); break;

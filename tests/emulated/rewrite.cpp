@@ -13,12 +13,16 @@ bool has_matrices(const Word *words, size_t count) {
 
 static const std::set<Word> REMOVED = {capability::CooperativeMatrix, capability::BFloat16Type, capability::BFloat16DotProduct,
                                        capability::BFloat16CooperativeMatrix};
-/* Of all elements alike; the result of others that have a matrix as theirs is taken as it is, now an array. */
-static const std::set<Word> BY_ELEMENT = {op::UConvert, op::SConvert, op::FConvert, 110, 111, 112, op::ConvertFToU, op::Bitcast, op::SNegate,
-                                          op::FNegate, op::IAdd, op::FAdd, op::ISub, 131, op::IMul, op::FMul, op::UDiv, 135, op::FDiv,
+/* Operations of each element, and those that take and give matrices whole, now arrays. */
+static const std::set<Word> BY_ELEMENT = {op::UConvert, op::SConvert, op::FConvert, op::ConvertFToU, op::ConvertFToS,
+                                          op::ConvertSToF, op::ConvertUToF, op::Bitcast, op::SNegate, op::FNegate, op::IAdd,
+                                          op::FAdd, op::ISub, op::FSub, op::IMul, op::FMul, op::UDiv, op::SDiv, op::FDiv,
                                           op::MatrixTimesScalar};
 static const std::set<Word> AS_ARRAYS = {op::Undef, op::Function, op::FunctionParameter, op::FunctionCall, op::Load, op::Select, op::Phi,
                                          op::CopyObject, op::CompositeExtract, op::CompositeInsert};
+
+/* Cooperative matrix operands: both factors, the addend and the result have signs. */
+static constexpr Word ALL_SIGNED = 0xf;
 
 class Rewriter {
   public:
@@ -88,7 +92,7 @@ class Rewriter {
             auto shape = is_type_code(one.code) ? matrices.end() : matrices.find(of[0]);
             if (shape != matrices.end() && (one.code == op::ConstantComposite || one.code == op::SpecConstantComposite))
                 of.resize(2 + shape->second.elements, of[2]);
-            // A name in other words than the first of a type is one of a type; numbers in them are none of its.
+            // Ids of types among the operands; vectors, pointers and arrays have one, beside numbers or constants.
             bool counts = one.code == op::TypeVector || one.code == op::TypePointer || one.code == op::TypeArray;
             if (!is_type_code(one.code))
                 of[0] = known(of[0]);
@@ -108,7 +112,8 @@ class Rewriter {
         const Instruction &component = module.global(of[1]);
         Word bits = component.operands[1];
         bool whole = component.code == op::TypeInt;
-        Kind kind = brains.count(of[1]) ? Kind::Brain : whole ? bits == 8 ? Kind::Byte : Kind::Int : bits == 16 ? Kind::Half : Kind::Float;
+        Kind kind = whole ? (bits == 8 ? Kind::Byte : Kind::Int) : bits == 16 ? Kind::Half : Kind::Float;
+        kind = brains.count(of[1]) ? Kind::Brain : kind;
         if (whole && !component.operands[2])
             throw Unknown("matrices of numbers without sign");
         matrices[of[0]] = {of[0], known(of[1]), rows, columns, all / layout.lanes, kind};
@@ -142,7 +147,8 @@ class Rewriter {
         if (found == chains.end())
             throw Unknown("matrices that are not in an array");
         const Words &chain = found->second;
-        Functions::Place own{chain[2], module.global(chain[0]).operands[2], {}, Words(of.begin() + after_stride, of.end()), module.value(rows) == 0};
+        Words access(of.begin() + after_stride, of.end());
+        Functions::Place own{chain[2], module.global(chain[0]).operands[2], {}, access, module.value(rows) == 0};
         for (size_t i = 3; i < chain.size(); i++) {
             own.index_types.push_back(type(chain[i]));
             arguments.push_back(chain[i]);
@@ -221,12 +227,14 @@ class Rewriter {
         } else if (one.code == op::Load && joined_numbers.count(of[2])) {
             number_of_joined(one);
         } else if (one.code == op::CooperativeMatrixMulAdd) {
+            if (result->whole() && (of.size() < 6 || of[5] != ALL_SIGNED))
+                throw Unknown("products of integers without sign, or saturating ones");
             Word called = made.multiplying(matrix_of(of[2]), matrix_of(of[3]), matrix_of(of[4]), *result);
             out.push_back({op::FunctionCall, {of[0], of[1], called, of[2], of[3], of[4]}});
         } else if (one.code == op::CooperativeMatrixLength) {
             out.push_back({op::CopyObject, {of[0], of[1], module.constant(of[0], matrices.at(of[2]).elements)}});
-        } else if (one.code == op::ControlBarrier && layout.in_step && module.value(of[0]) == ScopeSubgroup) {
-            out.push_back({op::MemoryBarrier, {of[1], of[2]}});
+        } else if (one.code == op::ControlBarrier && module.value(of[0]) == ScopeSubgroup) {
+            made.barrier(out, of[2]);
         } else if (result && one.code == op::CompositeConstruct) {
             of.resize(2 + result->elements, of[2]);
             out.push_back(one);

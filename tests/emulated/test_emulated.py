@@ -106,6 +106,15 @@ def test_models(folder):
     assert re.search(r"^[1-9]\d* passed", output, re.MULTILINE) and validated(folder / "modules")
 
 
+@pytest.mark.skipif(not LONG, reason="make test-long")
+def test_products_of_digits(folder):
+    """Those that are the same everywhere, in matrices of 16 x 16 x 32, have the CPU's bits."""
+    calls = ["everywhere/test_matrices.py", "everywhere/test_products.py", "-k", "vulkan or kernels_of_digits"]
+    more = {"ALLOW_CPU_VULKAN": "1", "GRILLY_REQUIRE": REQUIRED, "GRILLY_MATRIX_MEMORY": str(48 << 10)}
+    output = python(["pytest", "-q", *calls], environment(DEVICES["nvidia"], folder, 32) | more, matrices=True)
+    assert re.search(r"^[1-9]\d passed", output, re.MULTILINE) and validated(folder / "modules")
+
+
 PIPELINES = [(name, lanes) for name, device in DEVICES.items() for lanes in device.lanes]
 
 
