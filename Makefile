@@ -111,6 +111,7 @@ test-long: setup-test setup-web $(DXC) $(OP_CASES) $(STAMPS)/installed ## What t
 	@time $(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,cases,dxc $(BIN)/python tests/modes.py long
 	@time GRILLY_TEST_LONG=1 GRILLY_REQUIRE=weights,web $(BIN)/python -m pytest tests/web
 	@time GRILLY_TEST_LONG=1 $(MAKE) test-profiles ARGS=
+	@time GRILLY_TEST_LONG=1 $(MAKE) test-emulated ARGS=
 	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test $(CRATES) --release --locked --test op_cases
 	@time $(ON_MATRICES) tests/everywhere $(addprefix tests/ops/,test_matrices.py test_builds.py test_float32_products.py) -k vulkan
 	@time $(ON_MATRICES) tests/ops/test_ops.py -k "vulkan and (linear or matmul or attention)"
@@ -140,16 +141,21 @@ fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optim
 	for name in folders interfaces; do driver $$name --device vulkan; done; exit $$status
 
 .PHONY: test-devices
-test-devices: setup-test $(STAMPS)/installed ## Kernels of matrix cores, and hashes of the numbers that are the same everywhere, on a software device that has them (unpacks Debian's Mesa 26.1 into the cache), then some of test-profiles, and test-amd
+test-devices: setup-test $(STAMPS)/installed ## Kernels of matrix cores, and hashes of the numbers that are the same everywhere, on a software device that has them (unpacks Debian's Mesa 26.1 into the cache), then some of test-emulated and test-profiles, and test-amd
 	@$(ON_MATRICES) tests/everywhere $(or $(ARGS),-k "vulkan and (hash or kernels_of_digits)")
 	@$(ON_MATRICES) tests/ops/test_matrices.py -k "not (ternary or binary)"
 	@$(ON_MATRICES) tests/models/test_families.py tests/models/test_integers.py -k "vulkan-roberta and (test_embeddings[ or near_those)"
+	@$(MAKE) test-emulated ARGS=
 	@$(MAKE) test-profiles ARGS='-k "source or refused or raspberry or slower_gpu or faster_gpu or names_a_device"'
 	@$(MAKE) test-amd ARGS=
 
 .PHONY: test-profiles
 test-profiles: packages-profiles setup-test $(STAMPS)/installed ## Models under the limits of eleven GPUs, which a Vulkan layer gives lavapipe (installs Vulkan's headers); ARGS="-k raspberry" to choose
 	@$(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,profiles $(BIN)/python -m pytest tests/profiles $(ARGS)
+
+.PHONY: test-emulated
+test-emulated: packages-profiles setup-test $(STAMPS)/installed ## Kernels on matrix cores for every shape of matrices, which a Vulkan layer emulates on a software device, and their pipelines on a mock driver; ARGS="-k intel" to choose
+	@$(TEST_ENV) GRILLY_REQUIRE=vulkan,weights,matrices,profiles,swiftshader $(BIN)/python -m pytest tests/emulated $(ARGS)
 
 .PHONY: test-amd
 test-amd: packages-build setup-build ## What AMD's compiler makes of the kernels, beside tests/amd.csv (unpacks Debian's Mesa 25.0 into the cache); ARGS=write for a new table

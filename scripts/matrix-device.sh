@@ -13,6 +13,6 @@ printf '{"file_format_version": "1.0.1", "ICD": {"api_version": "1.4.0", "librar
     "$libraries/libvulkan_lvp.so" >"$folder/icd.json"
 
 export VK_DRIVER_FILES=$folder/icd.json VK_ICD_FILENAMES=$folder/icd.json
-# Debian's stable release has a validation layer that does not know matrices.
-export VK_LAYER_PATH=$folder/usr/share/vulkan/explicit_layer.d
+# Debian's stable release has a validation layer that does not know matrices. Tests may name other layers.
+export VK_LAYER_PATH=${VK_LAYER_PATH:-$folder/usr/share/vulkan/explicit_layer.d}
 exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$(command -v "$1")" "${@:2}"

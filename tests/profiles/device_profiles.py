@@ -1,15 +1,12 @@
 """Devices by their public limits: devices/*.toml, where every value stands under its source, and the layer by which
 lavapipe appears as one of them."""
 
-import functools
-import json
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import lavapipe
-from conftest import need
+from vulkan_layers import EXPLICIT, VALIDATION, built
 
 try:
     import tomllib
@@ -19,9 +16,6 @@ except ModuleNotFoundError:
 HERE = Path(__file__).parent
 DEVICES = HERE / "devices"
 LAYER = "VK_LAYER_GRILLY_profile"
-VALIDATION = "VK_LAYER_KHRONOS_validation"
-EXPLICIT = [Path(folder) / "vulkan" / "explicit_layer.d" for folder in ("/usr/share", "/usr/local/share", "/etc")]
-HEADERS = [Path(folder) / "vulkan" / "vk_layer.h" for folder in ("/usr/include", "/usr/local/include")]
 #: Bits of VkMemoryPropertyFlags, and VkSubgroupFeatureFlags.
 MEMORY = {"local": 1, "visible": 2, "coherent": 4, "cached": 8}
 SUBGROUPS = "basic vote arithmetic ballot shuffle shuffle_relative clustered quad".split()
@@ -85,18 +79,9 @@ def lines(device: dict, memory: Memory) -> list[str]:
     ]
 
 
-@functools.cache
 def layer(folder: Path) -> Path:
     """Builds the layer; its folder has the manifest, too."""
-    need("profiles", any(path.exists() for path in HEADERS), "vulkan/vk_layer.h is missing (Debian: libvulkan-dev)")
-    library = folder / "libVkLayer_grilly_profile.so"
-    command = ["cc", "-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-o", library]
-    subprocess.run([*command, HERE / "layer.c"], check=True)
-    about = {"name": LAYER, "type": "GLOBAL", "library_path": str(library), "api_version": "1.3.239"}
-    about |= {"implementation_version": "1", "description": "another device's limits"}
-    text = json.dumps({"file_format_version": "1.2.0", "layer": about})
-    (folder / "grilly_profile.json").write_text(text, encoding="utf-8")
-    return folder
+    return built(folder, LAYER, "another device's limits", HERE / "layer.c")
 
 
 def environment(device: dict, folder: Path, memory: Memory) -> dict[str, str]:

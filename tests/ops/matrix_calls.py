@@ -1,0 +1,162 @@
+"""Calls whose kernels multiply matrices, of every type of elements and form, with the kernels that must run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from cases import attending
+from cases.reference import evaluate
+from export_cases import rounded_to_bfloat16
+
+import grilly
+from grilly import _core
+from grilly.profiling import Profile
+from grilly.program import Graph
+
+#: Rows, terms and columns: more terms than a step has, and rows and columns beyond whole tiles.
+ROWS, DEPTH, COLUMNS = 72, 80, 88
+#: Types of matrices, by the elements, and the shapes that kernels' names do not have.
+TYPES = {"float32": "f16_f32", "float16": "f16_f32", "bfloat16": "bf16_f32", "int8": "s8_s32"}
+USUAL = {"f16_f32": "16x16x16", "bf16_f32": "16x16x16", "s8_s32": "16x16x32"}
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation, whose operands of float16 are bfloat16 where `dtype` says so."""
+
+    name: str
+    op: str
+    operands: list[np.ndarray]
+    attributes: dict[str, Any]
+    dtype: str
+    #: The kernels' names, with {} for the shape of their matrices.
+    kernels: tuple[str, ...]
+    #: What must be known of the matrices, for attention: which lane holds what, or that it is unknown.
+    rows: str = ""
+
+    @property
+    def narrow(self) -> list[bool]:
+        """Which operands are bfloat16."""
+        return [self.dtype == "bfloat16" and value.dtype == np.float16 for value in self.operands]
+
+    def rounded(self) -> list[np.ndarray]:
+        """The operands, those of bfloat16, which NumPy has not, in float32."""
+        pairs = zip(self.operands, self.narrow, strict=True)
+        return [rounded_to_bfloat16(value.astype(np.float32)) if own else value for value, own in pairs]
+
+    def run(self) -> tuple[list[np.ndarray], set[str]]:
+        """The results, and the kernels that ran."""
+        engine, given = _core.engine("vulkan"), [np.ascontiguousarray(value) for value in self.rounded()]
+        if not any(self.narrow):
+            uploaded = [engine.upload(value) for value in given]
+            with grilly.profile() as taken:
+                results = [result.numpy() for result in engine.call_all(self.op, uploaded, self.attributes)]
+            return results, kernels(taken)
+        counts, axes = self.counted(given)
+        graph = Graph()
+        inputs = [graph.input(f"x{i}", own, str(value.dtype)) for i, (own, value) in enumerate(zip(axes, given))]
+        pairs = zip(inputs, self.narrow, strict=True)
+        values = [graph.call("cast", value, to="bfloat16") if own else value for value, own in pairs]
+        found = graph.call(self.op, *values, **self.attributes)
+        wide = [graph.call("cast", y, to="float32") for y in (found if isinstance(found, tuple) else (found,))]
+        program = graph.program(wide, "vulkan", counts)
+        with grilly.profile() as taken:
+            results = [result.numpy() for result in program.run(*given)]
+        return results, kernels(taken)
+
+    def counted(self, given: list[np.ndarray]) -> tuple[dict[str, int], list[tuple[int | str, ...]]]:
+        """The axes of the operands, those of packed texts as what a batch counts, and their sizes."""
+        if not self.op.startswith("attention"):
+            return {}, [value.shape for value in given]
+        rows, boundaries = len(given[0]), len(given[-1])
+        names = {rows: "T", boundaries: "B+1"}
+        return {"T": rows, "B": boundaries - 1}, [(names[len(value)], *value.shape[1:]) for value in given]
+
+
+def kernels(taken: Profile) -> set[str]:
+    """Their names; builds for the layout of one maker count as those for any."""
+    names = {"attention-split-rows-in-quads": "attention-split"}
+    return {names.get(name, name.replace("rows-in-quads", "rows-in-lanes")) for name in taken.by_kernel()}
+
+
+def shapes() -> dict[str, str]:
+    """For the types of matrices that the device multiplies, what the names of kernels have of the shape."""
+    found = grilly.info()
+    features = next(row["features"] for row in found["devices"] if row["name"] == found["choice"]["name"])
+    first: dict[str, str] = {}
+    for name in features:
+        if name.startswith("coopmat_"):
+            of, shape = name.removeprefix("coopmat_").rsplit("_", 1)
+            first.setdefault(of, shape)
+    return {of: "" if USUAL[of] == shape else f"-{shape}" for of, shape in first.items()}
+
+
+def products() -> Iterator[Call]:
+    for dtype in FLOATS:
+        own, rng = "float16" if dtype == "bfloat16" else dtype, np.random.default_rng(0)
+        x, w, up, residual, experts = (
+            rng.standard_normal(shape).astype(own)
+            for shape in ((ROWS, DEPTH), (COLUMNS, DEPTH), (COLUMNS, DEPTH), (ROWS, COLUMNS), (4, COLUMNS, DEPTH))
+        )
+        # A power of two: the quotients are exact.
+        w, up, experts = (value / np.dtype(own).type(8) for value in (w, up, experts))
+        gain, shift, bias = (rng.uniform(0.5, 1.5, n).astype(np.float32) for n in (DEPTH, DEPTH, COLUMNS))
+        # Two of three experts for each row: the last has no rows.
+        order = np.argsort(flat := np.argsort(rng.random((ROWS, 3)), axis=1)[:, :2].reshape(-1), kind="stable")
+        starts = np.searchsorted(flat[order], np.arange(5)).astype(np.int32)
+        biases = rng.standard_normal((4, COLUMNS)).astype(np.float32)
+        placed = order.reshape(ROWS, 2).astype(np.int32)
+        for name, op, operands, attributes in (
+            ("", "linear", [x, w, bias, residual], {"bias": True, "activation": "gelu_erf", "residual": "added"}),
+            ("", "matmul", [x, w], {"transpose_b": True}),
+            ("-transposed", "matmul", [x.T, w.T], {"transpose_a": True}),
+            ("", "gated_linear", [x, w, up], {"kind": "silu"}),
+            ("", "layer_norm_linear", [x, gain, shift, w, bias], {"bias": True}),
+            ("", "expert_linear", [x, experts, placed, starts, biases], {"bias": True, "activation": "gelu_erf"}),
+        ):
+            of = op.replace("_", "-")
+            kernel = f"{of}-split{{}}" if dtype == "float32" else f"{of}-matrix{{}}-{dtype}"
+            yield Call(f"{dtype}-{of}{name}", op, operands, attributes, dtype, (kernel,))
+
+
+def integers() -> Iterator[Call]:
+    for levels, per_byte, most in (("int8", 1, 255), ("ternary", 4, 2), ("binary", 8, 1)):
+        rng = np.random.default_rng(1)
+        q = rng.integers(-128, 128, (ROWS, DEPTH)).astype(np.int8)
+        codes = rng.integers(0, most + 1, (COLUMNS, DEPTH // per_byte, per_byte))
+        weight = (codes << (8 // per_byte * np.arange(per_byte))).sum(-1).astype(np.uint8)
+        weight = weight.view(np.int8) if levels == "int8" else weight
+        scale, weight_scale, bias = (rng.uniform(1, 2, n).astype(np.float32) for n in (ROWS, COLUMNS, COLUMNS))
+        plain, given = {"levels": levels}, {"levels": levels, "scope": "row", "bias": True}
+        yield Call(f"{levels}-sums", "integer_linear", [q, weight], plain, "int8", ("integer-linear-matrix{}",))
+        operands = [q, scale, weight, weight_scale, bias]
+        yield Call(f"{levels}-scaled", "quantized_linear", operands, given, "int8", ("quantized-linear-matrix{}",))
+
+
+def attention() -> Iterator[Call]:
+    texts = attending.offsets(5, 40, 33)
+    for dtype in FLOATS:
+        own = "float16" if dtype == "bfloat16" else dtype
+        rng = np.random.default_rng(2)
+        operands = [(rng.random((78, columns)) - 0.5).astype(own) for columns in (64, 32, 32)] + [texts, texts]
+        for causal in (False, True):
+            given = {"heads": 4, "kv_heads": 2, "head_dim": 16, "scale": 0.25, "causal": causal}
+            name = f"{dtype}-causal" if causal else dtype
+            form = "attention-split{}" if dtype == "float32" else f"attention-matrix-rows-in-lanes{{}}-{dtype}"
+            yield Call(f"{name}-attention", "attention", operands, given, dtype, (form,), "rows-in-lanes")
+            if dtype == "float16" and not causal:
+                kernels = ("attention-matrix{}-float16",)
+                yield Call(f"{name}-attention-shared", "attention", operands, given, dtype, kernels, "shared-rows")
+            if dtype != "float32":
+                y = evaluate("attention", operands, given)
+                gradient = (rng.random(y.shape) - 0.5).astype(np.float16)
+                both = [gradient, y.astype(np.float16), *operands]
+                kernels = tuple(f"attention-backward-matrix{of}{{}}-{dtype}" for of in ("", "-keys"))
+                yield Call(f"{name}-gradients", "attention_backward", both, given, dtype, kernels, "rows-in-lanes")
+
+
+CALLS = [*products(), *integers(), *attention()]
