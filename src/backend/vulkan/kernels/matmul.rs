@@ -118,7 +118,7 @@ fn split(to: &Lowering<'_>, product: &Strided, variant: &'static Variant) -> Fit
     let (rows, n, k) = (product.rows * product.batches(), product.columns as u32, product.depth as u32);
     let Tile { a_load, b_load, .. } = plain(to, product, variant)?;
     let cores = Tile::of_lanes(variant, to.capabilities.lanes_of_splits());
-    let tile = cores.of_split(Dim::Fixed(rows), n, 1, k, to.capabilities.shared_memory).dealt(1)?;
+    let tile = cores.of_split(Dim::Fixed(rows), n, 1, k, to.capabilities.shared_memory)?;
     Ok(Tile { a_load, b_load, ..tile })
 }
 

@@ -194,18 +194,23 @@ fn optional(
 }
 
 /// Whether products of two matrices of this type with sums in f32, of 8-bit integers with sums of 32 bits, of the shape that the
-/// feature names, are among those of a subgroup.
+/// feature names, are among those of a subgroup; of f16 also those with sums in f16, since results are rounded in such a matrix.
 fn multiplies(instance: &Instance, handle: vk::PhysicalDevice, feature: Feature, of: vk::ComponentTypeKHR) -> bool {
     let matrices = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.handle);
     // SAFETY: the device offers the extension, as the caller found.
     let shapes = unsafe { matrices.get_physical_device_cooperative_matrix_properties(handle) }.unwrap_or_default();
-    let integers = of == vk::ComponentTypeKHR::SINT8;
-    let sums = if integers { vk::ComponentTypeKHR::SINT32 } else { vk::ComponentTypeKHR::FLOAT32 };
-    shapes.iter().any(|s| {
-        Some([s.m_size, s.n_size, s.k_size]) == feature.matrix()
-            && s.scope == vk::ScopeKHR::SUBGROUP
-            && [s.a_type, s.b_type] == [of; 2]
-            && [s.c_type, s.result_type] == [sums; 2]
+    let needed = match of {
+        vk::ComponentTypeKHR::SINT8 => &[vk::ComponentTypeKHR::SINT32][..],
+        vk::ComponentTypeKHR::FLOAT16 => &[vk::ComponentTypeKHR::FLOAT32, of],
+        _ => &[vk::ComponentTypeKHR::FLOAT32],
+    };
+    needed.iter().all(|sums| {
+        shapes.iter().any(|s| {
+            Some([s.m_size, s.n_size, s.k_size]) == feature.matrix()
+                && s.scope == vk::ScopeKHR::SUBGROUP
+                && [s.a_type, s.b_type] == [of; 2]
+                && [s.c_type, s.result_type] == [*sums; 2]
+        })
     })
 }
 

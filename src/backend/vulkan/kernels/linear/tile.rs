@@ -57,7 +57,7 @@ impl Tile {
     pub(super) fn split(to: &Lowering<'_>, of: &Site, variant: &'static Variant) -> Fit<Tile> {
         to.may_split()?;
         let cores = Tile::of_lanes(variant, to.capabilities.lanes_of_splits());
-        cores.of_split(of.rows, of.n, of.weights, of.k, to.capabilities.shared_memory).dealt(1)
+        cores.of_split(of.rows, of.n, of.weights, of.k, to.capabilities.shared_memory)
     }
 
     /// With shuffles, which feed the lanes better where shared memory is emulated; the bits are those of the plain build.
@@ -157,7 +157,7 @@ impl Tile {
     }
 
     /// The same for the builds of `split-tiles.glsl`, with one or two weights of `n` rows, whose tiles are side by side.
-    pub fn of_split(self, rows: Dim, n: u32, weights: u32, k: u32, shared_memory: u32) -> Tile {
+    pub fn of_split(self, rows: Dim, n: u32, weights: u32, k: u32, shared_memory: u32) -> Fit<Tile> {
         let sized = |size: u32| Tile {
             tile_m: size,
             tile_n: if weights == 1 { size } else { 128 },
@@ -166,8 +166,9 @@ impl Tile {
         };
         // With 64 lanes, matrices of 128 rows take more registers than a GPU of AMD has: tests/amd.csv.
         let large = Tile { tile_m: if self.subgroups < 8 { 64 } else { 128 }, ..sized(128) };
-        let fits = large.split_bytes() <= shared_memory;
-        if fits && busy(rows, weights * n, [large.tile_m, 128]) { large } else { sized(64) }
+        let fits = |tile: &Tile| tile.split_bytes() <= shared_memory;
+        let mut tried = busy(rows, weights * n, [large.tile_m, 128]).then_some(large).into_iter().chain([sized(64)]);
+        tried.find(fits).ok_or("its tiles are larger than shared memory")?.dealt(1)
     }
 
     /// Shared memory of `split-tiles.glsl`: both parts of the operands in rows of k, and a factor per row.
