@@ -25,8 +25,8 @@ const SEGMENT: usize = 64;
 const JOINED: usize = 2 * SEGMENT;
 /// Terms whose sums have 64 bits.
 const MOST_TERMS: usize = 1 << 17;
-/// Rows from which on the next panel is fetched while one is multiplied.
-const FETCHING_ROWS: usize = 32;
+/// Tiles of rows that fetch the next panel while they are multiplied with one, a part each.
+const FETCHING: usize = 8;
 
 /// Words of two neighbouring terms.
 pub type Pair = [i16; 2];
@@ -96,27 +96,32 @@ pub fn multiply_words(
     };
     // The last tile is moved up to end with the rows.
     let tall = ROWS.min(1 << log);
-    let (mut sums, fetched) = (WordSums([[0; WORD_PANEL]; ROWS]), lines.div_ceil(count.div_ceil(tall)));
+    let mut sums = WordSums([[0; WORD_PANEL]; ROWS]);
     for (number, panel) in panels.chunks_exact(lines).enumerate() {
-        let next = &panels[if count < FETCHING_ROWS { panels.len() } else { (number + 1) * lines }..];
-        let mut next = next[..next.len().min(lines)].chunks(fetched);
-        for row in (0..count).step_by(tall) {
-            unit.fetch(next.next().unwrap_or_default());
+        let next = panels.chunks_exact(lines).nth(number + 1).unwrap_or(panel);
+        for (share, row) in (0..count).step_by(tall).enumerate() {
             let first = row.min(count - tall);
             let words = &rows.words[3 * first * pairs..];
+            let next = (next, share % FETCHING);
             match tall {
-                1 => tile::<1>(unit, words, panel, &mut sums),
-                2 => tile::<2>(unit, words, panel, &mut sums),
-                4 => tile::<4>(unit, words, panel, &mut sums),
-                _ => tile::<ROWS>(unit, words, panel, &mut sums),
+                1 => tile::<1>(unit, words, panel, next, &mut sums),
+                2 => tile::<2>(unit, words, panel, next, &mut sums),
+                4 => tile::<4>(unit, words, panel, next, &mut sums),
+                _ => tile::<ROWS>(unit, words, panel, next, &mut sums),
             }
             take(first, row - first, number, &sums.0[..tall]);
         }
     }
 }
 
-/// The sums of the first rows with a panel.
-fn tile<const R: usize>(unit: WordUnit, words: &[Pair], panel: &[WordLine], sums: &mut WordSums) {
+/// The sums of the first rows with a panel, while a share of the next panel is fetched.
+fn tile<const R: usize>(
+    unit: WordUnit,
+    words: &[Pair],
+    panel: &[WordLine],
+    (next, share): (&[WordLine], usize),
+    sums: &mut WordSums,
+) {
     const { assert!(R <= ROWS) };
     let pairs = panel.len() / 2;
     let rows: [[&[Pair]; 3]; R] =
@@ -126,8 +131,9 @@ fn tile<const R: usize>(unit: WordUnit, words: &[Pair], panel: &[WordLine], sums
     for (number, lines) in panel.chunks(2 * SEGMENT).enumerate() {
         let from = number * SEGMENT;
         let until = from + lines.len() / 2;
+        let next = &next[2 * from + share * lines.len() / FETCHING..];
         let rows = rows.each_ref().map(|row| row.map(|part| &part[from..until]));
-        unit.add(&rows, lines.split_at(lines.len() / 2), &mut parts);
+        unit.add(&rows, lines.split_at(lines.len() / 2), next, &mut parts);
         if until.is_multiple_of(JOINED) || until == pairs {
             unit.join::<R>(&mut parts, sums);
         }

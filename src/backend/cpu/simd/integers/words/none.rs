@@ -12,11 +12,13 @@ impl WordUnit {
         None
     }
 
-    pub(super) fn fetch(self, _: &[WordLine]) {
-        match self {}
-    }
-
-    pub(super) fn add<const R: usize>(self, _: &[[&[Pair]; 3]; R], _: (&[WordLine], &[WordLine]), _: &mut Parts) {
+    pub(super) fn add<const R: usize>(
+        self,
+        _: &[[&[Pair]; 3]; R],
+        _: (&[WordLine], &[WordLine]),
+        _: &[WordLine],
+        _: &mut Parts,
+    ) {
         match self {}
     }
 

@@ -12,6 +12,9 @@ const VECTORS: usize = WORD_PANEL / 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WordUnit(());
 
+/// Pairs of a vector.
+type Vector = [Pair; 16];
+
 /// Sums of the columns of a panel.
 type Chains = [__m512i; VECTORS];
 
@@ -24,19 +27,13 @@ impl WordUnit {
         has.then_some(WordUnit(()))
     }
 
-    /// Fetches lines to the second-level cache.
-    pub(super) fn fetch(self, lines: &[WordLine]) {
-        for vector in lines.iter().flat_map(|line| line.0.as_chunks::<16>().0) {
-            // SAFETY: the processor has the instruction, which reads nothing.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(vector.as_ptr().cast()) };
-        }
-    }
-
-    /// Adds the products of rows, each in three parts, with the high and the low halves of columns, equally many pairs of all.
+    /// Adds the products of rows, each in three parts, with the high and the low halves of columns, equally many pairs of all;
+    /// meanwhile fetches the first lines of what is next.
     pub(super) fn add<const R: usize>(
         self,
         rows: &[[&[Pair]; 3]; R],
         (high, low): (&[WordLine], &[WordLine]),
+        next: &[WordLine],
         parts: &mut Parts,
     ) {
         let [of_high, of_low, of_both] = &mut parts.0;
@@ -46,9 +43,12 @@ impl WordUnit {
             if R <= 2 {
                 return together(rows, high, low, &mut parts.0);
             }
-            one::<R, false>(rows.each_ref().map(|row| row[0]), high, high, of_high);
-            one::<R, false>(rows.each_ref().map(|row| row[1]), low, low, of_low);
-            one::<R, true>(rows.each_ref().map(|row| row[2]), high, low, of_both);
+            // An eighth of what the three read: the tiles of eight times eight rows fetch a panel.
+            let next = next.as_ptr().cast::<Vector>();
+            let third = |part: usize| next.wrapping_add(part * high.len() / 4);
+            one::<R, false>(rows.each_ref().map(|row| row[0]), high, high, third(0), of_high);
+            one::<R, false>(rows.each_ref().map(|row| row[1]), low, low, third(1), of_low);
+            one::<R, true>(rows.each_ref().map(|row| row[2]), high, low, third(2), of_both);
         }
     }
 
@@ -89,12 +89,14 @@ fn vector(line: &WordLine, j: usize) -> __m512i {
     unsafe { _mm512_load_si512(line.0.as_chunks::<16>().0[j].as_ptr().cast()) }
 }
 
-/// One part of rows by the high words of columns, or by the sums of high and low ones.
+/// One part of rows by the high words of columns, or by the sums of high and low ones. A vector of what is next is fetched with
+/// every fourth pair: all at once they would wait for one another.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn one<const R: usize, const BOTH: bool>(
     rows: [&[Pair]; R],
     high: &[WordLine],
     low: &[WordLine],
+    next: *const Vector,
     sums: &mut [[i32; WORD_PANEL]; ROWS],
 ) {
     let (count, low) = (high.len(), &low[..high.len()]);
@@ -104,6 +106,8 @@ fn one<const R: usize, const BOTH: bool>(
         *chains = loaded(sums);
     }
     for k in 0..count {
+        // SAFETY: the instruction reads nothing that could be seen, wherever it points.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(k / 4).cast()) };
         let mut w = [_mm512_setzero_si512(); VECTORS];
         for (j, w) in w.iter_mut().enumerate() {
             *w = vector(&high[k], j);
