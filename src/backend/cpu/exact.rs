@@ -87,10 +87,8 @@ fn most<T: Copy>(row: &[f32], beside: &[T], least: i32, of: impl Fn(i32, T) -> i
             *most = of(magnitude(row[lane]), beside[lane]).max(*most);
         }
     }
-    for (most, (x, beside)) in lanes.iter_mut().zip(row.iter().zip(beside)) {
-        *most = of(magnitude(*x), *beside).max(*most);
-    }
-    lanes.into_iter().fold(least, i32::max)
+    let rest = row.iter().zip(beside).fold(least, |most, (x, beside)| of(magnitude(*x), *beside).max(most));
+    lanes.into_iter().fold(rest, i32::max)
 }
 
 /// Writes the integers `q[k] = round(x[k] 2^(22 - E))` of a row, ties to even, and returns `E`, with which the largest is at

@@ -106,8 +106,11 @@ fn one<const R: usize, const BOTH: bool>(
         *chains = loaded(sums);
     }
     for k in 0..count {
-        // SAFETY: the instruction reads nothing that could be seen, wherever it points.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(k / 4).cast()) };
+        // SAFETY: the instruction reads nothing that could be seen, wherever it points; newer compilers know that it is safe.
+        #[allow(unused_unsafe)]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(k / 4).cast())
+        };
         let mut w = [_mm512_setzero_si512(); VECTORS];
         for (j, w) in w.iter_mut().enumerate() {
             *w = vector(&high[k], j);
