@@ -1,9 +1,9 @@
 //! Products whose results have the same bits on every processor: rows of both operands become whole numbers of 24 bits with
-//! an exponent, whose products are summed without rounding (`simd/exact.rs`; `simd/integers/digits.rs` on tile registers).
+//! an exponent, whose products are summed without rounding (`simd/exact.rs`; by digits, `simd/integers/digits.rs`, on tile registers; by words, `simd/integers/words.rs`, on AVX-512 VNNI).
 //!
 //! ```text
-//! x [M, K] ── integers of a row, 2^E ──▶ float64, or digits, some rows at a time ──┐
-//! W [N, K] ── balance b [K], integers, 2^E ──▶ panels of float32, or of digits ────┴─▶ sums ──▶ y [M, N], rounded once
+//! x [M, K] ── integers of a row, 2^E ──▶ float64, digits or words, some rows at a time ──┐
+//! W [N, K] ── balance b [K], integers, 2^E ──▶ panels of float32, of digits or of words ─┴─▶ sums ──▶ y [M, N], rounded once
 //! ```
 //! A balance moves powers of two from the columns of `x` to those of `W`, so that columns in which all weights are small
 //! do not lose the bits of their weights.
@@ -38,11 +38,19 @@ pub fn scale(exponent: i32) -> f64 {
     power(if exponent == NOT_FINITE { NOT_FINITE } else { exponent - PLACES })
 }
 
+/// 1.5 * 2^52: adding it to `|x| < 2^51` leaves the nearest whole number, ties to even, in the low bits.
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+
 /// A whole number `|x| < 2^51` nearest to `x`, ties to even.
 #[inline(always)]
 pub fn whole(x: f64) -> f64 {
-    const MAGIC: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
     (x + MAGIC) - MAGIC
+}
+
+/// The same of 32 bits.
+#[inline(always)]
+fn whole_bits(x: f64) -> i32 {
+    (x + MAGIC).to_bits() as i32
 }
 
 /// Powers of two by which columns count.
@@ -60,34 +68,64 @@ impl Powers {
     }
 }
 
+/// Bits of the least normal number.
+const LEAST_NORMAL: i32 = 0x0080_0000;
+
+#[inline(always)]
+fn magnitude(x: f32) -> i32 {
+    (x.to_bits() & 0x7fff_ffff) as i32
+}
+
+/// The largest that `of` makes of the magnitudes' bits and of what is beside them, `least` if there is none.
+#[inline(always)]
+fn most<T: Copy>(row: &[f32], beside: &[T], least: i32, of: impl Fn(i32, T) -> i32) -> i32 {
+    const LANES: usize = 32;
+    let ((rows, row), (besides, beside)) = (row.as_chunks::<LANES>(), beside.as_chunks::<LANES>());
+    let mut lanes = [least; LANES];
+    for (row, beside) in rows.iter().zip(besides) {
+        for (lane, most) in lanes.iter_mut().enumerate() {
+            *most = of(magnitude(row[lane]), beside[lane]).max(*most);
+        }
+    }
+    let rest = row.iter().zip(beside).fold(least, |most, (x, beside)| of(magnitude(*x), *beside).max(most));
+    lanes.into_iter().fold(rest, i32::max)
+}
+
 /// Writes the integers `q[k] = round(x[k] 2^(22 - E))` of a row, ties to even, and returns `E`, with which the largest is at
 /// most [`LARGEST`]. Subnormal numbers count as 0; a row of zeros has `E = 0`, one with a NaN or an infinity [`NOT_FINITE`].
 #[inline(always)]
 pub fn integers(row: &[f32], q: &mut [f64]) -> i32 {
-    balanced(row, q, inlined!(|_| 0), inlined!(|_| 1.0))
+    integers_of(row, None, q, inlined!(|x| whole(x)))
 }
 
-/// The same where column `k` counts `2^b[k]` times: `shift(k)` is `b[k] 2^23`, `factor(k)` is `2^b[k]`. As
-/// [`everywhere::integers`], compiled for the instruction set.
+/// The same, as [`everywhere::integers`](crate::quant::everywhere::integers), with column `k` counting `2^b[k]` times, and each
+/// made by `of` from what is to be rounded; compiled for the instruction set.
 #[inline(always)]
-fn balanced(row: &[f32], q: &mut [f64], shift: impl Fn(usize) -> i32, factor: impl Fn(usize) -> f64) -> i32 {
+fn integers_of<Q: Copy + Default>(row: &[f32], powers: Option<&Powers>, q: &mut [Q], of: impl Fn(f64) -> Q) -> i32 {
     /// Mantissas from here on, of 2^23, are halved: rounded, they would be above `LARGEST`.
     const CARRY: i32 = 0x00ff_ffff - 2 * LARGEST;
-    let (mut largest, mut most) = (0, i32::MIN);
-    for (k, x) in row.iter().enumerate() {
-        let bits = (x.to_bits() & 0x7fff_ffff) as i32;
-        largest = largest.max(bits);
-        most = most.max(if bits < 0x0080_0000 { i32::MIN } else { bits.wrapping_add(shift(k)) });
-    }
+    let largest = most(row, row, 0, inlined!(|bits, _| bits));
+    let most = match powers {
+        None if largest < LEAST_NORMAL => i32::MIN,
+        None => largest,
+        Some(Powers { shifts, .. }) => {
+            let shifted =
+                inlined!(|bits: i32, shift: i32| if bits < LEAST_NORMAL { i32::MIN } else { bits.wrapping_add(shift) });
+            most(row, shifts, i32::MIN, shifted)
+        }
+    };
     if largest >= 0x7f80_0000 {
-        q.fill(0.0);
+        q.fill(Q::default());
         return NOT_FINITE;
     }
     let exponent = if most == i32::MIN { 0 } else { ((most + CARRY) >> 23) - 127 };
     let scale = power(PLACES - exponent);
-    for (k, (x, q)) in row.iter().zip(q).enumerate() {
-        let normal = if x.to_bits() & 0x7fff_ffff < 0x0080_0000 { 0.0 } else { *x };
-        *q = whole(f64::from(normal) * factor(k) * scale);
+    let normal = inlined!(|x: f32| f64::from(if magnitude(x) < LEAST_NORMAL { 0.0 } else { x }));
+    match powers {
+        None => row.iter().zip(q).for_each(inlined!(|(x, q)| *q = of(normal(*x) * scale))),
+        Some(Powers { factors, .. }) => {
+            row.iter().zip(q).zip(factors).for_each(inlined!(|((x, q), factor)| *q = of(normal(*x) * factor * scale)));
+        }
     }
     exponent
 }
@@ -127,7 +165,7 @@ pub fn multiply(
     }
     if !shares_columns(team, rows, columns.div_ceil(width)) {
         let (least, block) = match weight.form {
-            Form::Floats { .. } => (8, (HELD / depth).clamp(1, 8) * 8),
+            Form::Floats { .. } | Form::Words { .. } => (8, (HELD / depth).clamp(1, 8) * 8),
             Form::Digits { bytes, .. } => (TILED, (HELD_DIGITS / (3 * bytes * TILED)).clamp(1, 8) * TILED),
         };
         return team.try_rows(y, columns, least, |first, out| {
@@ -147,6 +185,7 @@ pub fn multiply(
     match weight.form {
         Form::Floats { .. } => held.q = filled(rows * depth, 0.0, "a product")?,
         Form::Digits { bytes, .. } => held.digits = filled(rows * 3 * bytes, 0, "a product")?,
+        Form::Words { pairs, .. } => held.words = filled(rows * 3 * pairs, [0; 2], "a product")?,
     }
     weight.rows(arch, &x[..rows * depth], &mut held);
     by_columns(team, [columns, width], y, |first, out| {

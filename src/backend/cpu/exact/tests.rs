@@ -1,5 +1,6 @@
 use super::*;
-use crate::backend::cpu::simd::{ByteUnit, altered};
+use crate::backend::cpu::exact::weight::Unit;
+use crate::backend::cpu::simd::{ByteUnit, WordUnit, altered};
 use crate::backend::cpu::testing::{archs, numbers};
 use crate::quant::everywhere::{self, Side};
 
@@ -40,18 +41,24 @@ fn rows_become_the_integers_of_weights() {
         for (row, b) in rows(depth).iter().flat_map(|row| balances.iter().map(move |b| (row, b))) {
             let mut expected = vec![0; depth];
             let exponent = everywhere::integers(row, b, Side::Rows, &mut expected);
-            let Powers { shifts, factors } = Powers::of(b);
+            let powers = Powers::of(b);
             for arch in archs() {
                 let (mut q, mut found) = (vec![0.5; depth], 0);
                 arch.vectorized(inlined!(|| {
                     found = match b.is_empty() {
                         true => integers(row, &mut q),
-                        false => balanced(row, &mut q, inlined!(|k| shifts[k]), inlined!(|k| factors[k])),
+                        false => integers_of(row, Some(&powers), &mut q, inlined!(|x| whole(x))),
                     };
                 }));
                 assert_eq!(found, exponent, "{arch:?} {b:?} {row:?}");
                 let q: Vec<i32> = q.into_iter().map(|q| q as i32).collect();
                 assert_eq!(q, expected, "{arch:?} {b:?} {row:?}");
+                let mut bits = vec![1; depth];
+                arch.vectorized(inlined!(|| {
+                    let powers = Some(&powers).filter(|_| !b.is_empty());
+                    found = integers_of(row, powers, &mut bits, inlined!(|x| whole_bits(x)));
+                }));
+                assert_eq!((found, bits), (exponent, q), "{arch:?} {b:?} {row:?}");
             }
         }
     }
@@ -71,6 +78,7 @@ fn weights_are_packed_alike_whatever_the_caller_has_set() {
         let panels = match (&plain.form, &other.form) {
             (Form::Floats { panels: one, .. }, Form::Floats { panels: two, .. }) => one[..] == two[..],
             (Form::Digits { panels: one, .. }, Form::Digits { panels: two, .. }) => one == two,
+            (Form::Words { panels: one, .. }, Form::Words { panels: two, .. }) => one == two,
             _ => false,
         };
         assert!(panels && plain.scales == other.scales);
@@ -88,7 +96,11 @@ fn weight_of_ones(depth: usize) -> Vec<f32> {
 }
 
 #[test]
-fn digits_have_the_bits_of_float64() {
+fn digits_and_words_have_the_bits_of_float64() {
+    let units = || {
+        let digits = ByteUnit::all().into_iter().map(Unit::Digits);
+        digits.chain(WordUnit::try_new().map(Unit::Words)).collect::<Vec<Unit>>()
+    };
     for (count, columns, depth) in [(1, 1, 1), (3, 65, 9), (33, 70, 64), (40, 600, 131), (5, 3, 4097)] {
         let mut x: Vec<f32> = rows(depth).into_iter().flatten().collect();
         x.resize(count * depth, 0.3);
@@ -103,23 +115,22 @@ fn digits_have_the_bits_of_float64() {
             Ok(())
         };
         for by in [Balance::Weight, Balance::None] {
-            let product = |arch: Arch, unit: Option<ByteUnit>, team: Team| {
+            let product = |arch: Arch, unit: Unit, team: Team| {
                 let weight = Exact::on(arch, unit, by, [columns, depth], read).unwrap();
-                assert_eq!(matches!(weight.form, Form::Digits { .. }), unit.is_some());
+                let has = match weight.form {
+                    Form::Floats { .. } => Unit::Floats,
+                    Form::Digits { unit, .. } => Unit::Digits(unit),
+                    Form::Words { unit, .. } => Unit::Words(unit),
+                };
+                assert_eq!(has, unit);
                 let mut y = vec![0.0; count * columns];
                 multiply(arch, team, &x, &weight, |_, _| {}, &mut y).unwrap();
                 y.into_iter().map(|y| if y.is_nan() { u32::MAX } else { y.to_bits() }).collect::<Vec<u32>>()
             };
-            let expected = product(Arch::new(), None, Team::Alone);
-            for (arch, unit) in
-                archs().into_iter().flat_map(|arch| ByteUnit::all().into_iter().map(move |unit| (arch, unit)))
-            {
+            let expected = product(Arch::new(), Unit::Floats, Team::Alone);
+            for (arch, unit) in archs().into_iter().flat_map(|arch| units().into_iter().map(move |unit| (arch, unit))) {
                 for team in [Team::Alone, Team::All(2)] {
-                    assert_eq!(
-                        product(arch, Some(unit), team),
-                        expected,
-                        "{arch:?} {unit:?} {count} {columns} {depth}"
-                    );
+                    assert_eq!(product(arch, unit, team), expected, "{arch:?} {unit:?} {count} {columns} {depth}");
                 }
             }
         }
@@ -133,7 +144,7 @@ fn digits_have_the_bits_of_float64() {
             to.copy_from_slice(&row);
             Ok(())
         };
-        let weight = Exact::on(Arch::new(), Some(unit), Balance::None, [2, depth], read).unwrap();
+        let weight = Exact::on(Arch::new(), Unit::Digits(unit), Balance::None, [2, depth], read).unwrap();
         let mut y = [0.0; 2];
         multiply(Arch::new(), Team::Alone, &row, &weight, |_, _| {}, &mut y).unwrap();
         assert_eq!(y, [(i128::from(LARGEST).pow(2) * depth as i128) as f32; 2], "{unit:?}");

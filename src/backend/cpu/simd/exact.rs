@@ -7,10 +7,12 @@
 //! The two sums are joined, scaled by powers of two and rounded to float32 once, so results depend on no order and no
 //! width of vectors.
 
+use std::cell::RefCell;
+
 use pulp::{Simd, WithSimd};
 
 use super::Arch;
-use super::product::largest_tile;
+use super::product::{Widest, largest_tile};
 
 /// Products between two cuts: 128 (2^23 - 2^15 - 2^8 - 1)^2 < 2^53 - 2^23.
 const CUT: usize = 128;
@@ -43,32 +45,69 @@ pub struct ExactProduct<'a> {
     pub out: (&'a mut [f32], usize),
 }
 
+/// Rows from which on a panel is widened once for all of them.
+const WIDENED_ROWS: usize = 24;
+
+/// Elements of a widened panel: a quarter of a second-level cache.
+const WIDENED: usize = 1 << 15;
+
+thread_local! {
+    /// A panel in float64, per thread, reused between products.
+    static PANEL: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };
+}
+
 impl ExactProduct<'_> {
     /// Computes the product. One function per instruction set, shared by all callers.
     #[inline(never)]
     pub fn run(self, arch: Arch) {
-        arch.dispatch(self);
+        PANEL.with_borrow_mut(|panel| {
+            let elements = Widest::of_wide(arch).width() * self.depth;
+            let pays =
+                self.vectors == Widest::of_wide(arch).vectors && self.rows >= WIDENED_ROWS && elements <= WIDENED;
+            // Without memory the panels are read in place: the same bits.
+            if pays && panel.len() < elements && panel.try_reserve_exact(elements - panel.len()).is_ok() {
+                panel.resize(elements, 0.0);
+            }
+            let wide = if pays { panel.get_mut(..elements) } else { None };
+            arch.dispatch(Widening { product: self, wide });
+        });
     }
 }
 
-impl WithSimd for ExactProduct<'_> {
+/// A product, with memory for a panel in float64 if that pays.
+struct Widening<'a, 'p> {
+    product: ExactProduct<'p>,
+    wide: Option<&'a mut [f64]>,
+}
+
+impl WithSimd for Widening<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Widening { mut product, mut wide } = self;
         // The tallest tile that the rows fill; the last one is moved up to end with them.
         let [most, widest] = largest_tile::<S>();
-        let tall = if self.rows >= most { most } else { self.rows.checked_ilog2().map_or(0, |log| 1 << log) };
+        let rows = product.rows;
+        let tall = if rows >= most { most } else { rows.checked_ilog2().map_or(0, |log| 1 << log) };
         if tall == 0 {
             return;
         }
-        for column in (0..self.columns).step_by(self.vectors * S::F64_LANES) {
-            for row in (0..self.rows).step_by(tall) {
-                let first = row.min(self.rows - tall);
-                match self.vectors {
-                    1 => self.tiles::<S, 1>(simd, tall, [first, row - first], column),
-                    2 => self.tiles::<S, 2>(simd, tall, [first, row - first], column),
-                    _ if widest == 3 => self.tiles::<S, 3>(simd, tall, [first, row - first], column),
+        let width = product.vectors * S::F64_LANES;
+        for column in (0..product.columns).step_by(width) {
+            let panel = &product.panels[column * product.panel_depth..][..width * product.depth];
+            if let Some(wide) = &mut wide {
+                wide.iter_mut().zip(panel).for_each(|(wide, x)| *wide = f64::from(*x));
+            }
+            for row in (0..rows).step_by(tall) {
+                let first = row.min(rows - tall);
+                let at = ([first, row - first], column);
+                match (product.vectors, &wide) {
+                    (1, _) => product.tiles::<S, 1>(simd, tall, at, panel),
+                    (2, None) => product.tiles::<S, 2>(simd, tall, at, panel),
+                    (2, Some(wide)) if widest == 2 => product.tile::<S, f64, 6, 2>(simd, at, wide),
+                    (_, None) if widest == 3 => product.tiles::<S, 3>(simd, tall, at, panel),
+                    (_, Some(wide)) if widest == 3 => product.tile::<S, f64, 8, 3>(simd, at, wide),
                     _ => unreachable!("no wider panel on this instruction set"),
                 }
             }
@@ -76,26 +115,59 @@ impl WithSimd for ExactProduct<'_> {
     }
 }
 
+/// A number of a panel.
+trait Number: Copy {
+    /// A vector of them.
+    fn vector<S: Simd>(simd: S, line: &[Self]) -> S::f64s;
+}
+
+impl Number for f32 {
+    #[inline(always)]
+    fn vector<S: Simd>(simd: S, line: &[f32]) -> S::f64s {
+        let mut wide = simd.splat_f64s(0.0);
+        let lanes: &mut [f64] = bytemuck::cast_slice_mut(std::slice::from_mut(&mut wide));
+        for (wide, x) in lanes.iter_mut().zip(line) {
+            *wide = f64::from(*x);
+        }
+        wide
+    }
+}
+
+impl Number for f64 {
+    #[inline(always)]
+    fn vector<S: Simd>(_: S, line: &[f64]) -> S::f64s {
+        S::as_simd_f64s(line).0[0]
+    }
+}
+
+/// The first row of a tile and how many of its rows are stored already, and its first column.
+type Place = ([usize; 2], usize);
+
 impl ExactProduct<'_> {
     #[inline(always)]
-    fn tiles<S: Simd, const V: usize>(&mut self, simd: S, tall: usize, rows: [usize; 2], column: usize) {
+    fn tiles<S: Simd, const V: usize>(&mut self, simd: S, tall: usize, at: Place, panel: &[f32]) {
         match tall {
-            1 => self.tile::<S, 1, V>(simd, rows, column),
-            2 => self.tile::<S, 2, V>(simd, rows, column),
-            4 => self.tile::<S, 4, V>(simd, rows, column),
-            6 if largest_tile::<S>()[0] == 6 => self.tile::<S, 6, V>(simd, rows, column),
-            8 if largest_tile::<S>()[0] == 8 => self.tile::<S, 8, V>(simd, rows, column),
+            1 => self.tile::<S, f32, 1, V>(simd, at, panel),
+            2 => self.tile::<S, f32, 2, V>(simd, at, panel),
+            4 => self.tile::<S, f32, 4, V>(simd, at, panel),
+            6 if largest_tile::<S>()[0] == 6 => self.tile::<S, f32, 6, V>(simd, at, panel),
+            8 if largest_tile::<S>()[0] == 8 => self.tile::<S, f32, 8, V>(simd, at, panel),
             _ => unreachable!("no taller tile on this instruction set"),
         }
     }
 
-    /// `R` rows from `first` on, of which the first `done` are stored already, by a panel's columns.
+    /// `R` rows by a panel's columns.
     #[inline(always)]
-    fn tile<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, [first, done]: [usize; 2], column: usize) {
+    fn tile<S: Simd, B: Number, const R: usize, const V: usize>(
+        &mut self,
+        simd: S,
+        ([first, done], column): Place,
+        panel: &[B],
+    ) {
         // 1.5 * 2^76: adding it rounds to a multiple of 2^24.
         let magic = simd.splat_f64s(3.0 * (1u128 << 75) as f64);
         let width = V * S::F64_LANES;
-        let panel = &self.panels[column * self.panel_depth..][..width * self.depth];
+        let panel = &panel[..width * self.depth];
         let mut sums = [[simd.splat_f64s(0.0); V]; R];
         let mut high = sums;
         for from in (0..self.depth).step_by(CUT) {
@@ -108,7 +180,7 @@ impl ExactProduct<'_> {
             for (k, line) in lines.chunks_exact(width).enumerate() {
                 let mut b = [simd.splat_f64s(0.0); V];
                 for j in 0..V {
-                    b[j] = widened(simd, &line[j * S::F64_LANES..][..S::F64_LANES]);
+                    b[j] = B::vector(simd, &line[j * S::F64_LANES..][..S::F64_LANES]);
                 }
                 for i in 0..R {
                     let x = simd.splat_f64s(a[i][k]);
@@ -129,34 +201,21 @@ impl ExactProduct<'_> {
         for i in done..R {
             let [high, rest]: [&[f64]; 2] = [bytemuck::cast_slice(&high[i]), bytemuck::cast_slice(&sums[i])];
             let scale = self.row_scales[first + i];
-            let mut y = [0.0f32; 3 * 8];
-            let y = &mut y[..width];
+            let out = &mut self.out.0[(first + i) * self.out.1 + column..];
+            let (mut padded, rest_of) = ([0.0f32; 3 * 8], self.columns - column);
+            // In place, unless the panel is padded: what is copied has to leave the store buffer first.
+            let y = if width <= rest_of { &mut out[..width] } else { &mut padded[..width] };
             for (((y, high), rest), own) in y.iter_mut().zip(high).zip(rest).zip(scales) {
                 *y = rounded(*high, *rest, scale, *own);
             }
-            let out = &mut self.out.0[(first + i) * self.out.1 + column..];
-            if column + width <= self.columns {
-                out[..width].copy_from_slice(y);
-            } else {
-                let rest = self.columns - column;
-                out[..rest].copy_from_slice(&y[..rest]);
+            if rest_of < width {
+                out[..rest_of].copy_from_slice(&padded[..rest_of]);
             }
         }
     }
 }
 
-/// Floats as a vector of float64.
-#[inline(always)]
-fn widened<S: Simd>(simd: S, line: &[f32]) -> S::f64s {
-    let mut wide = simd.splat_f64s(0.0);
-    let lanes: &mut [f64] = bytemuck::cast_slice_mut(std::slice::from_mut(&mut wide));
-    for (wide, x) in lanes.iter_mut().zip(line) {
-        *wide = f64::from(*x);
-    }
-    wide
-}
-
-/// `(high + rest) row column` to float32, rounded once: `high` is a multiple of 2^24, `|rest| <= 2^23`, both whole.
+/// `(high + rest) row column` to float32, rounded once, without branches, for LLVM to vectorize: `high` is a multiple of 2^24, `|rest| <= 2^23`, both whole.
 #[inline(always)]
 fn rounded(high: f64, rest: f64, row: f64, column: f64) -> f32 {
     // Exact: the larger comes first.
@@ -165,7 +224,8 @@ fn rounded(high: f64, rest: f64, row: f64, column: f64) -> f32 {
     // Of the two float64 numbers around the sum the odd one, which rounds to float32 as the sum itself does.
     let bits = sum.to_bits();
     let outward = (lost > 0.0) == (sum > 0.0);
-    let odd = if lost != 0.0 && bits & 1 == 0 { bits.wrapping_add(if outward { 1 } else { u64::MAX }) } else { bits };
+    let odd = bits.wrapping_add(if outward { 1 } else { u64::MAX });
+    let odd = if (lost != 0.0) & (bits & 1 == 0) { odd } else { bits };
     scaled(f64::from_bits(odd) as f32, row, column)
 }
 
@@ -179,101 +239,4 @@ pub fn scaled(sum: f32, row: f64, column: f64) -> f32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::cpu::simd::{Arch, Widest};
-
-    /// Digits in -LARGEST ..= LARGEST, often the largest.
-    fn digits(count: usize, seed: u64) -> Vec<i32> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            (state >> 33) as i32
-        };
-        let digit = |x: i32| match x % 4 {
-            0 => LARGEST,
-            1 => -LARGEST,
-            _ => x % (LARGEST + 1),
-        };
-        (0..count).map(|i| if seed == 0 { LARGEST - (i % 2) as i32 } else { digit(next()) }).collect()
-    }
-
-    #[test]
-    fn sums_are_those_of_wide_integers() {
-        for depth in [1usize, 15, 127, 128, 129, 130, 4097, 43690, 43691, 70000, 131_073] {
-            let (rows, columns) = if depth > 5000 { (3, 2) } else { (13, 14) };
-            for seed in [0, 7] {
-                let (a, b) = (digits(rows * depth, seed), digits(columns * depth, seed * 3));
-                let wide: Vec<f64> = a.iter().map(|a| f64::from(*a)).collect();
-                let expected = (0..rows * columns).map(|at| {
-                    let [a, b] = [&a[at / columns * depth..], &b[at % columns * depth..]].map(|of| &of[..depth]);
-                    a.iter().zip(b).map(|(a, b)| i128::from(*a) * i128::from(*b)).sum::<i128>() as f32
-                });
-                let expected: Vec<f32> = expected.collect();
-                let widest = |arch: Arch| (1..=Widest::of_wide(arch).vectors).map(move |vectors| (arch, vectors));
-                for (arch, vectors) in Arch::all().into_iter().flat_map(widest) {
-                    let width = vectors * Widest::of_wide(arch).lanes;
-                    let padded = columns.next_multiple_of(width);
-                    let mut panels = vec![0.0f32; padded * depth];
-                    for (at, b) in b.iter().enumerate() {
-                        let (n, k) = (at / depth, at % depth);
-                        panels[n / width * width * depth + k * width + n % width] = *b as f32;
-                    }
-                    let (row_scales, column_scales) = (vec![1.0; rows], vec![1.0; padded]);
-                    let mut y = vec![0.0f32; rows * columns];
-                    ExactProduct {
-                        a: (&wide, depth),
-                        rows,
-                        depth,
-                        panels: &panels,
-                        panel_depth: depth,
-                        vectors,
-                        columns,
-                        row_scales: &row_scales,
-                        column_scales: &column_scales,
-                        out: (&mut y, columns),
-                    }
-                    .run(arch);
-                    assert_eq!(y, expected, "{depth} {arch:?} {vectors}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn sums_are_rounded_once_to_nearest_with_ties_to_even() {
-        for places in 1..60 {
-            for mantissa in [1u128 << 23, (1 << 23) + 1, (1 << 24) - 1, (1 << 24) - 2, 0x00ab_cdef] {
-                for off in -3i128..=3 {
-                    for sign in [1, -1] {
-                        // Around the middle between two float32 numbers.
-                        let sum = sign * ((mantissa << places) as i128 + (1i128 << (places - 1)) + off);
-                        let high = (sum + (1 << 23)).div_euclid(1 << 24) << 24;
-                        let found = rounded(high as f64, (sum - high) as f64, 1.0, 1.0);
-                        assert_eq!(found.to_bits(), (sum as f32).to_bits(), "{sum}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn results_beyond_the_normal_numbers_are_infinite_or_zeros_of_the_sign() {
-        let power = |n: i32| 2f64.powi(n);
-        for (rest, row, column, expected) in [
-            (1.0, power(64), power(64), f32::INFINITY),
-            (-1.0, power(300), power(-172), f32::NEG_INFINITY),
-            (8_388_607.0, power(60), power(44), 8_388_607.0 * 2f32.powi(104)),
-            (1.0, power(-63), power(-63), f32::MIN_POSITIVE),
-            (1.0, power(-63), power(-64), 0.0),
-            (-1.0, power(-400), power(200), -0.0),
-            (0.0, power(-400), power(200), 0.0),
-        ] {
-            assert_eq!(rounded(0.0, rest, row, column).to_bits(), expected.to_bits(), "{rest} {row:e} {column:e}");
-        }
-        // Rounded first, then measured: this becomes the least normal number.
-        let (high, rest) = ((1u64 << 40) as f64, -1.0);
-        assert_eq!(rounded(high, rest, power(-100), power(-66)), f32::MIN_POSITIVE);
-        assert!(rounded(16_777_216.0, 1.0, f64::NAN, 1.0).is_nan() && rounded(0.0, 0.0, 1.0, f64::NAN).is_nan());
-    }
-}
+mod tests;

@@ -23,8 +23,9 @@ pub use elementary::{
 };
 pub use exact::{ExactProduct, LARGEST, scaled};
 pub use integers::{
-    ByteUnit, DigitRows, INTEGER_PANEL, INTEGER_ROWS, Line, TILED, digit_panel, digits_of, integer_panel,
-    multiply_digits, multiply_integers,
+    ByteUnit, DigitRows, INTEGER_PANEL, INTEGER_ROWS, Line, Pair, TILED, WORD_PANEL, WordLine, WordRows, WordUnit,
+    digit_panel, digits_of, integer_panel, multiply_digits, multiply_integers, multiply_words, word_pairs, word_panel,
+    words_of,
 };
 pub use math::{activate, add, exp_falling, tanh};
 pub use plain::{largest, nan_max, range, sum_by, sum_in_chains};
@@ -42,6 +43,7 @@ pub struct Arch {
     vectors: pulp::Arch,
     tiles: Option<TileUnit>,
     bytes: Option<ByteUnit>,
+    words: Option<WordUnit>,
 }
 
 impl Arch {
@@ -53,7 +55,8 @@ impl Arch {
         #[cfg(not(target_arch = "x86_64"))]
         let long = false;
         let tiles = if long { TileUnit::try_new() } else { None };
-        Arch { vectors, tiles, bytes: ByteUnit::all().first().copied() }
+        let words = if long { WordUnit::try_new() } else { None };
+        Arch { vectors, tiles, bytes: ByteUnit::all().first().copied(), words }
     }
 
     /// All that this machine supports, the best first.
@@ -66,9 +69,9 @@ impl Arch {
         }
         #[cfg(target_arch = "x86_64")]
         if let (Some(simd), false) = (pulp::x86::V3::try_new(), matches!(best.vectors, pulp::Arch::V3(_))) {
-            all.push(Arch { vectors: pulp::Arch::V3(simd), tiles: None, bytes: ByteUnit::all().pop() });
+            all.push(Arch { vectors: pulp::Arch::V3(simd), tiles: None, bytes: ByteUnit::all().pop(), words: None });
         }
-        all.push(Arch { vectors: pulp::Arch::Scalar, tiles: None, bytes: None });
+        all.push(Arch { vectors: pulp::Arch::Scalar, tiles: None, bytes: None, words: None });
         all
     }
 
@@ -91,6 +94,11 @@ impl Arch {
     /// The byte products, if available.
     pub fn bytes(self) -> Option<ByteUnit> {
         self.bytes
+    }
+
+    /// The word products, if available.
+    pub fn words(self) -> Option<WordUnit> {
+        self.words
     }
 
     /// The name reported by `grilly.info()`.

@@ -1,6 +1,7 @@
-//! Products of 8-bit integers, in exact sums of 32 bits, with the instructions that the processor has for them.
+//! Products of 8-bit integers, in exact sums of 32 bits, with the instructions that the processor has for them; of integers of
+//! 24 bits by their digits (`digits.rs`) or by words of 16 bits (`words.rs`).
 //!
-//! All of them read weights as unsigned bytes `w + 128`, so that each sum starts at `-128 sum_k q[k]`:
+//! Products of bytes read weights as unsigned bytes `w + 128`, so that each sum starts at `-128 sum_k q[k]`:
 //!
 //! ```text
 //! packed:  [panel of 64 columns][group of four k][64 columns x 4 bytes]
@@ -15,11 +16,13 @@ mod tiles;
 #[cfg_attr(target_arch = "aarch64", path = "neon.rs")]
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "none.rs")]
 mod unit;
+mod words;
 
 use std::ops::Range;
 
 pub use digits::{DigitRows, TILED, digit_panel, digits_of, multiply_digits};
 pub use unit::ByteUnit;
+pub use words::{Pair, WORD_PANEL, WordLine, WordRows, WordUnit, multiply_words, word_pairs, word_panel, words_of};
 
 /// Columns of a panel.
 pub const INTEGER_PANEL: usize = 64;

@@ -53,10 +53,16 @@ impl Scores<'_> {
             let (from, to) = (within(hidden.start), within(hidden.end));
             own[from.min(to)..to].fill(f32::NEG_INFINITY);
         }
+        let own = &s[..scores.len()];
         let broken = own.iter().fold(false, |any, s| any | s.is_nan());
-        let largest = own.iter().fold(f32::NEG_INFINITY, |most, s| if *s > most { *s } else { most });
+        // Of all places, in vectors of any width: those beyond the block are negative infinities.
+        let mut lanes = [f32::NEG_INFINITY; 16];
+        for part in s.as_chunks::<16>().0 {
+            lanes.iter_mut().zip(part).for_each(|(most, s)| *most = if *s > *most { *s } else { *most });
+        }
+        let largest = lanes.into_iter().fold(f32::NEG_INFINITY, |most, s| if s > most { s } else { most });
         let mut seen = Seen { count: own.len(), e: [0.0; BLOCK], n: [NOTHING; BLOCK], largest, broken };
-        for ((e, n), s) in seen.e.iter_mut().zip(&mut seen.n).zip(&*own) {
+        for ((e, n), s) in seen.e.iter_mut().zip(&mut seen.n).zip(own) {
             let (part, exponent) = parts(*s - reference);
             let hidden = *s == f32::NEG_INFINITY;
             *e = if hidden { 0.0 } else { part };
