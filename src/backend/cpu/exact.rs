@@ -1,5 +1,6 @@
 //! Products whose results have the same bits on every processor: rows of both operands become whole numbers of 24 bits with
-//! an exponent, whose products are summed without rounding (`simd/exact.rs`; by digits, `simd/integers/digits.rs`, on tile registers; by words, `simd/integers/words.rs`, on AVX-512 VNNI).
+//! an exponent, whose products are summed without rounding: in float64 (`simd/exact.rs`), on tile registers by digits
+//! (`simd/integers/digits.rs`), on AVX-512 VNNI by words (`simd/integers/words.rs`).
 //!
 //! ```text
 //! x [M, K] ── integers of a row, 2^E ──▶ float64, digits or words, some rows at a time ──┐
