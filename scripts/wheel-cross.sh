@@ -24,8 +24,20 @@ out=dist/$target
 mkdir -p "$out"
 rm -f "$out"/grilly-*.whl
 export CARGO_ZIGBUILD_ZIG_PATH=$zig
-# In place of what shaderc-sys's build script would print; the one that compiles grilly's own shaders links this machine's.
-options=(--config "target.$target.shaderc.rustc-link-search=[\"native=$shaderc\"]"
-    --config "target.$target.shaderc.rustc-link-lib=[\"static:-bundle=shaderc_combined\"]")
-.venv/bin/maturin build --release --locked --out "$out" --compression-level 9 --target "$target" --zig --compatibility "$tag" "${options[@]}"
+if [ "$target" = "$(rustc -vV | sed -n 's/^host: //p')" ]; then
+    # Cargo has one shaderc for this target, and so zig links what runs during the build, too: apart from what `make wheel` has compiled.
+    export CARGO_TARGET_DIR=$PWD/target/zig SHADERC_LIB_DIR=$shaderc
+    mkdir -p "$CARGO_TARGET_DIR"
+    for language in cc c++; do
+        printf '#!/bin/sh\nexec "%s" zig %s -- -target %s "$@"\n' "$PWD/.venv/bin/maturin" "$language" "$zig_target" >"$CARGO_TARGET_DIR/$language"
+        chmod +x "$CARGO_TARGET_DIR/$language"
+    done
+    export CC=$CARGO_TARGET_DIR/cc CXX=$CARGO_TARGET_DIR/c++ "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=$CARGO_TARGET_DIR/cc"
+    options=()
+else
+    # In place of what shaderc-sys's build script would print; the one that compiles grilly's own shaders links this machine's.
+    options=(--target "$target" --zig --config "target.$target.shaderc.rustc-link-search=[\"native=$shaderc\"]"
+        --config "target.$target.shaderc.rustc-link-lib=[\"static:-bundle=shaderc_combined\"]")
+fi
+.venv/bin/maturin build --release --locked --out "$out" --compression-level 9 --compatibility "$tag" "${options[@]}"
 scripts/recompress.sh "$out"

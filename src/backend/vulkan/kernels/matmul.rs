@@ -108,7 +108,7 @@ fn on_matrix_cores(to: &Lowering<'_>, product: &Strided, variant: &'static Varia
     let rows = product.rows * product.batches();
     let cores = Tile::of_cores(variant, to.capabilities);
     let (columns, depth) = (product.columns as u32, product.depth as u32);
-    let tile = cores.of_matrices(rows, columns, depth, to.capabilities.shared_memory).dealt(1)?;
+    let tile = cores.of_matrices(rows, columns, depth, to.capabilities).dealt(1)?;
     Ok(Tile { a_load: a_load as u32, b_load: b_load as u32, ..tile })
 }
 

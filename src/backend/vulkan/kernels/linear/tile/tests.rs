@@ -37,7 +37,7 @@ fn a_tile_of_either_layout_fits_the_device() {
         let able = Capabilities { shared_memory, subgroup_size: 32, ..Capabilities::floor() };
         for (rows, n, k) in [(16384, 3072, 768), (9, 64, 96), (3072, 768, 16384), (16384, 64, 40)] {
             let variant = &matmul_matrix::KERNEL.variants[0];
-            let tile = Tile::of_cores(variant, &able).of_matrices(rows, n, k, shared_memory);
+            let tile = Tile::of_cores(variant, &able).of_matrices(rows, n, k, &able);
             for (a_load, b_load) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
                 let declared = declared::<matmul_matrix::Constants>(Tile { a_load, b_load, ..tile });
                 assert!(declared <= shared_memory, "{tile:?}");
@@ -86,13 +86,17 @@ fn a_tile_on_matrix_cores_needs_what_its_shader_declares_and_fits_the_device() {
 }
 
 #[test]
-fn tiles_have_fewer_rows_where_subgroups_are_wide() {
-    let able = |lanes| Capabilities { shared_memory: 64 << 10, subgroup_size: lanes, ..Capabilities::floor() };
-    let rows = |lanes| {
-        let cores = Tile::of_cores(&matmul_matrix::KERNEL.variants[0], &able(lanes));
-        cores.of_matrices(16384, 1024, 768, 64 << 10).tile_m
+fn a_tile_of_matrices_has_fewer_rows_on_amd() {
+    let rows = |vendor| {
+        let able = Capabilities { vendor, shared_memory: 64 << 10, subgroup_size: 32, ..Capabilities::floor() };
+        Tile::of_cores(&matmul_matrix::KERNEL.variants[0], &able).of_matrices(16384, 1024, 768, &able).tile_m
     };
-    assert_eq!([32, 64].map(rows), [192, 128]);
+    assert_eq!([0x10de, 0x1002].map(rows), [192, 128]);
+}
+
+#[test]
+fn a_tile_of_split_products_has_fewer_rows_where_subgroups_are_wide() {
+    let able = |lanes| Capabilities { shared_memory: 64 << 10, subgroup_size: lanes, ..Capabilities::floor() };
     let tile = |subgroup_size, rows, weights| {
         let able = able(subgroup_size);
         let cores = Tile::of_cores(&linear_split::KERNEL.variants[0], &able);
