@@ -18,9 +18,9 @@ READERS = re.compile(
 )
 TURNED = re.compile(r"(?:c_attn|c_fc)\.weight$")
 #: More than four times the error of float32, whose numbers have 24 bits each where a row has them together: 1.2e-6
-#: beside 1.7e-7, where relu leaves sums of the large columns, and 4.9e-7 beside 8.5e-8. The third is 2.4 times that of
-#: AVX2 and 4.6 times that of AMX.
-MISSED = {("t5", 10_000, "plain"): 8, ("bert", 10_000, "plain"): 6, ("llama", 100, "plain"): 5}
+#: beside 1.7e-7, where relu leaves sums of the large columns, and 4.9e-7 beside 8.5e-8 of AVX2 and 7.6e-8 of AVX-512,
+#: whose sums have another order. The third is 2.4 times that of AVX2 and 4.6 times that of AMX.
+MISSED = {("t5", 10_000, "plain"): 8, ("bert", 10_000, "plain"): 7, ("llama", 100, "plain"): 5}
 REFERENCES = {"bert": None} | family_reference.REFERENCES
 
 
