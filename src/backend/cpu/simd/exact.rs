@@ -215,7 +215,8 @@ impl ExactProduct<'_> {
     }
 }
 
-/// `(high + rest) row column` to float32, rounded once, without branches, for LLVM to vectorize: `high` is a multiple of 2^24, `|rest| <= 2^23`, both whole.
+/// `(high + rest) row column` to float32, rounded once: `high` is a multiple of 2^24, `|rest| <= 2^23`, both whole. Without
+/// branches, for LLVM to vectorize.
 #[inline(always)]
 fn rounded(high: f64, rest: f64, row: f64, column: f64) -> f32 {
     // Exact: the larger comes first.
