@@ -17,9 +17,6 @@ use super::product::{Widest, largest_tile};
 /// Products between two cuts: 128 (2^23 - 2^15 - 2^8 - 1)^2 < 2^53 - 2^23.
 const CUT: usize = 128;
 
-/// The largest whole number: three signed digits of base 256.
-pub const LARGEST: i32 = 127 * 0x01_01_01;
-
 /// `out[i, j] = row_scales[i] column_scales[j] sum_k a[i, k] b[k, j]`, rounded once to nearest, ties to even; below the normal
 /// numbers a zero of the sum's sign.
 pub struct ExactProduct<'a> {

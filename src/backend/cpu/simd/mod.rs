@@ -21,9 +21,9 @@ mod tiles;
 pub use elementary::{
     MOST_ANGLE, error_function, exponential, logarithm, logarithm_of_rest, logistic, softplus, turned,
 };
-pub use exact::{ExactProduct, LARGEST, scaled};
+pub use exact::{ExactProduct, scaled};
 pub use integers::{
-    ByteUnit, DigitRows, INTEGER_PANEL, INTEGER_ROWS, Line, Pair, TILED, WORD_PANEL, WordLine, WordRows, WordUnit,
+    ByteUnit, DigitRows, INTEGER_PANEL, INTEGER_ROWS, LARGEST, Line, Pair, TILED, WORD_PANEL, WordLine, WordRows, WordUnit,
     digit_panel, digits_of, integer_panel, multiply_digits, multiply_integers, multiply_words, word_pairs, word_panel,
     words_of,
 };

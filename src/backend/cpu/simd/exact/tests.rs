@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::cpu::simd::{Arch, Widest};
+use crate::backend::cpu::simd::{Arch, LARGEST, Widest};
 
 /// Digits in -LARGEST ..= LARGEST, often the largest.
 fn digits(count: usize, seed: u64) -> Vec<i32> {

@@ -9,6 +9,9 @@ use std::ops::Range;
 
 use super::{ByteRows, ByteUnit, GROUP, INTEGER_PANEL, Line, Panels, integer_panel};
 
+/// The largest integer of three signed digits to the base 256.
+pub const LARGEST: i32 = 127 * 0x01_01_01;
+
 /// Terms of which 32 bits hold three products of a digit and an unsigned byte each.
 const MOST_TERMS: usize = 21_888;
 

@@ -20,7 +20,7 @@ mod words;
 
 use std::ops::Range;
 
-pub use digits::{DigitRows, TILED, digit_panel, digits_of, multiply_digits};
+pub use digits::{DigitRows, LARGEST, TILED, digit_panel, digits_of, multiply_digits};
 pub use unit::ByteUnit;
 pub use words::{Pair, WORD_PANEL, WordLine, WordRows, WordUnit, multiply_words, word_pairs, word_panel, words_of};
 

@@ -156,7 +156,7 @@ fn join<const R: usize>(parts: &mut Parts, sums: &mut WordSums) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::simd::LARGEST;
+    use super::super::LARGEST;
 
     /// Integers in -LARGEST ..= LARGEST, often the largest, or those whose halves are.
     fn integers(count: usize, seed: u64) -> Vec<i32> {
