@@ -17,12 +17,14 @@ target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
 crossing=("${@:2}")
 [ -n "$version" ] && [ -n "$target" ] || { echo "shaderc.sh: no shaderc-sys in Cargo.lock, or no rustc" >&2; exit 1; }
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/grilly
-folder=$cache/shaderc-$version-small-$target
+folder=$cache/shaderc-$version-$(cksum <"$0" | cut -d' ' -f1)-$target
 mkdir -p "$cache"
 
 # The sources come with the crate shaderc-sys; its own build script would build them all, and this builds the one library,
 # for size: a third of the time, and shaders still compile in milliseconds. Functions have sections of their own, of which the linker
-# takes those that are called.
+# takes those that are called; no exception passes through them, so they need no unwind tables.
+# The folder is named after this file, too: a change of an option builds anew.
+small=(-ffunction-sections -fdata-sections -fomit-frame-pointer -fno-unwind-tables -fno-asynchronous-unwind-tables)
 build() {
     mkdir "$scratch/src"
     : >"$scratch/src/lib.rs"
@@ -42,7 +44,7 @@ TOML
 import json, pathlib, sys
 packages = json.load(sys.stdin)["packages"]
 print(next(pathlib.Path(p["manifest_path"]).parent for p in packages if p["name"] == "shaderc-sys") / "build")') &&
-    cmake -S "$sources" -B build -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-Os -DNDEBUG -ffunction-sections -fdata-sections" \
+    cmake -S "$sources" -B build -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-Os -DNDEBUG ${small[*]}" \
         -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DENABLE_SPVREMAPPER=OFF -DENABLE_GLSLANG_BINARIES=OFF \
         -DSHADERC_SKIP_TESTS=ON -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_WERROR=OFF "${crossing[@]}" &&
     ninja -C build shaderc_combined

@@ -23,9 +23,9 @@ pub use elementary::{
 };
 pub use exact::{ExactProduct, scaled};
 pub use integers::{
-    ByteUnit, DigitRows, INTEGER_PANEL, INTEGER_ROWS, LARGEST, Line, Pair, TILED, WORD_PANEL, WordLine, WordRows, WordUnit,
-    digit_panel, digits_of, integer_panel, multiply_digits, multiply_integers, multiply_words, word_pairs, word_panel,
-    words_of,
+    ByteUnit, DigitRows, INTEGER_PANEL, INTEGER_ROWS, LARGEST, Line, Pair, TILED, WORD_PANEL, WordLine, WordRows,
+    WordUnit, digit_panel, digits_of, integer_panel, multiply_digits, multiply_integers, multiply_words, word_pairs,
+    word_panel, words_of,
 };
 pub use math::{activate, add, exp_falling, tanh};
 pub use plain::{largest, nan_max, range, sum_by, sum_in_chains};

@@ -155,8 +155,8 @@ fn join<const R: usize>(parts: &mut Parts, sums: &mut WordSums) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::LARGEST;
+    use super::*;
 
     /// Integers in -LARGEST ..= LARGEST, often the largest, or those whose halves are.
     fn integers(count: usize, seed: u64) -> Vec<i32> {
