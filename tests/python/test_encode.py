@@ -42,7 +42,6 @@ def collections():
     yield np.array(TEXTS)
     yield np.array(TEXTS, dtype=object)
     yield [np.str_(text) for text in TEXTS]
-    yield (text for text in TEXTS)
     yield dict.fromkeys(TEXTS).keys()
 
 

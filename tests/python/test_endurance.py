@@ -56,3 +56,41 @@ def test_a_closed_model_keeps_no_words(run, tmp_path, name):
     )
     # 60,000 words of 20 bytes, each with its tokens, would be over 10 MB.
     assert int(done.output) < 4 << 20, done.output + done.errors
+
+
+@linux
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kept", ["in a file", "one part at a time"])
+def test_a_stream_of_texts_takes_no_memory_for_those_before(run, tiny_model, real_model_path, tmp_path, kept):
+    model, texts, part = (real_model_path, 100_000, 16_384) if LONG else (tiny_model, 30_000, 1_000)
+    done = run(
+        """
+        import random, sys
+        from pathlib import Path
+        from grilly import SentenceTransformer
+        folder, texts, part, out = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+        draw, told = random.Random(0), []
+        def anonymous():
+            lines = Path("/proc/self/status").read_text().splitlines()
+            return int(next(line.split()[1] for line in lines if line.startswith("RssAnon:"))) * 1024
+        def given():
+            for n in range(texts):
+                if n in (texts // 2, texts - 1):
+                    told.append(anonymous())
+                yield " ".join(str(draw.randint(0, 9999)) for _ in range(draw.randint(2, 20)))
+        with SentenceTransformer(folder, device="cpu") as model:
+            if out:
+                rows = len(model.encode(given(), out=out, chunk_size=part))
+            else:
+                rows = sum(map(len, model.encode(given(), chunk_size=part)))
+        assert rows == texts, rows
+        print(told[1] - told[0])
+        """,
+        model,
+        texts,
+        part,
+        tmp_path / "rows.npy" if kept == "in a file" else "",
+        timeout=1500,
+    )
+    # The rows of half of the texts alone have 73 MiB under GRILLY_TEST_LONG, otherwise 2 MB; texts and tokens more.
+    assert int(done.output) < (16 << 20 if LONG else 1 << 20), done.output + done.errors

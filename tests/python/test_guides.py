@@ -52,6 +52,18 @@ def test_the_code_for_decoders_runs(tmp_path, capsys):
     assert capsys.readouterr().out == f"{[(length, 36) for length in lengths]}\n"
 
 
+def test_the_code_for_streams_of_texts_runs(cpu_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("A cat.\nA kitten.\nSnow.\n", encoding="utf-8")
+    section = guide("encoding").partition("## More texts than memory holds")[2].partition("\n## ")[0]
+    parts, to_file = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    stored: list = []
+    names = {"model": cpu_model, "store": stored.append}
+    exec(parts, names)
+    exec(to_file, names)
+    assert [rows.shape for rows in stored] == [(3, 32)] and (names["rows"] == stored[0]).all()
+
+
 def test_the_code_for_the_tokenizer_runs(cpu_model):
     section = guide("encoding").partition("## The tokenizer")[2].partition("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)

@@ -188,8 +188,8 @@ def unwrapped(texts: Any) -> tuple[Any, str | None]:
 
 
 @contextmanager
-def progress(total: int, shown: bool | None) -> Iterator[Callable[[int], object] | None]:
-    """Yields a callback for the number of texts done, or None without a bar."""
+def progress(total: int | None, shown: bool | None, done: int = 0) -> Iterator[Callable[[int], object] | None]:
+    """Yields a callback for the number of texts done, `done` of them before, or None without a bar."""
     if shown is None:
         shown = logger.isEnabledFor(logging.INFO)
     if not shown:
@@ -197,5 +197,5 @@ def progress(total: int, shown: bool | None) -> Iterator[Callable[[int], object]
         return
     from tqdm.auto import tqdm
 
-    with tqdm(total=total, desc="Texts", unit="text") as bar:
+    with tqdm(total=total, initial=done, desc="Texts", unit="text") as bar:
         yield lambda done: bar.update(done - bar.n)

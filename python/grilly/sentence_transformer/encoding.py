@@ -1,7 +1,8 @@
 """From texts to embeddings: the shared implementation of both classes' `encode`."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,16 +11,19 @@ import numpy.typing as npt
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.everywhere import EVERYWHERE, computed
-from grilly.inputs import as_list, check_options, need_one_of, parted, positive
+from grilly.inputs import as_list, check_options, need_one_of, need_type, parted, path_text, positive
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.calls import Call, Calls, Request, progress
 from grilly.sentence_transformer.settings import Settings
+from grilly.sentence_transformer.streaming import PART, in_file, in_parts
 from grilly.tensors import normalize_rows, stored, to_tensor, token_features
 
 __all__ = ["Encoding", "Output", "Texts", "Wanted"]
 
 Texts = str | Sequence[str] | npt.NDArray[Any]
 Output = Literal["sentence_embedding", "token_embeddings"]
+# Keywords of texts that are encoded part by part.
+STREAM = ("out", "resume")
 OUTPUTS = (None, "sentence_embedding", "token_embeddings")
 
 
@@ -41,7 +45,25 @@ class Encoding(Calls, Settings):
 
     def _encode(self, texts: Any, wanted: Wanted) -> Any:
         """The result of `encode`, `encode_query` and `encode_document`."""
-        check(wanted, self._core.call_options)
+        check(wanted, (*self._core.call_options, *STREAM))
+        options = dict(wanted.options)
+        out, resume = options.pop("out", None), options.pop("resume", False)
+        if not check_stream(wanted, texts, out, resume):
+            return self._encode_list(texts, replace(wanted, options=options))
+        alone = replace(wanted, options=options, chunk_size=None, show_progress_bar=False)
+        self._encode_list([], alone)  # the checks that need a model
+        size = PART if wanted.chunk_size is None else positive(wanted.chunk_size, "chunk_size")
+        given = texts if isinstance(texts, Iterator) else iter(as_list(texts)[0])
+
+        def encode(part: list[Any], advance: Any) -> Any:
+            return self._encode_list(part, alone, advance)
+
+        if out is None:
+            return in_parts(encode, given, size, wanted.show_progress_bar)
+        return in_file(encode, given, size, wanted.show_progress_bar, path_text(out, "out"), resume)
+
+    def _encode_list(self, texts: Any, wanted: Wanted, advance: Any = None) -> Any:
+        """The result of texts that are there, or of a single one."""
         texts, task = self._task(texts, wanted.options, wanted.task)
         kept = self.truncate_dim if wanted.truncate_dim is None else positive(wanted.truncate_dim, "truncate_dim")
         items, single = as_list(texts)
@@ -56,7 +78,7 @@ class Encoding(Calls, Settings):
         items, pairs = parted(items)
         if pairs and not sentences_only:
             raise InvalidArgumentError(f"output_value is {wanted.output_value!r}, and texts[{pairs[0]}] is a pair")
-        with progress(len(items), wanted.show_progress_bar) as advance:
+        with nullcontext(advance) if advance else progress(len(items), wanted.show_progress_bar) as advance:
             tokens, ids = list[npt.NDArray[np.float32]](), list[list[int]]()
             if pairs:
                 rows = rows_of_both(call, items, pairs)
@@ -105,3 +127,20 @@ def check(wanted: Wanted, known: Iterable[str]) -> None:
     if wanted.output_value is None and wanted.precision not in (None, "float32"):
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, and output_value=None gives 'float32' only")
     check_options("encode", wanted.options, known)
+
+
+def check_stream(wanted: Wanted, texts: Any, out: Any, resume: Any) -> bool:
+    """Whether texts are encoded part by part; rejects what has no meaning then."""
+    need_type(resume, bool, "resume", "bool")
+    if out is None and resume:
+        raise InvalidArgumentError("resume=True goes on with the file of out, which is not given")
+    if out is None and not isinstance(texts, Iterator):
+        return False
+    if wanted.precision in ("int8", "uint8"):
+        raise InvalidArgumentError(
+            f"precision is {wanted.precision!r}, whose ranges are those of all rows, and texts come in parts: encode "
+            "them in 'float32', then call quantize_embeddings"
+        )
+    if out is not None and (wanted.output_value != "sentence_embedding" or wanted.convert_to_tensor):
+        raise InvalidArgumentError("out is a file of embeddings: output_value and convert_to_tensor do not go with it")
+    return True

@@ -207,12 +207,17 @@ class VulkanSentenceTransformer(Model):
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.
-            chunk_size: Accepted with a pool; no number depends on it.
+            chunk_size: Texts encoded at a time of an iterator and with `out`, by default 16,384; accepted with a pool.
+                No number depends on it.
             **options: `task`, which chooses the route of a Router or the adapter of a model that has one for each task;
-                without effect in other models.
+                without effect in other models. `out`, a .npy file to which the rows are written part by part, so that
+                texts of an iterator may be any number, and rows larger than memory; `resume=True` adds to the rows that
+                the file has: as many texts are skipped, the last of which must have the same row.
 
         Returns:
             float32 `(N, D)`, or `(D,)` for a str, float16 for a model of that dtype; `np.array([])` for an empty list.
+            Of an iterator, such as a generator, an iterator of the results of `chunk_size` texts each; with `out`, the
+            rows of the file as a memory map.
 
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
