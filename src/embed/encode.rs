@@ -18,40 +18,57 @@ use crate::{Error, Result};
 pub(super) enum Given<'a> {
     Texts(&'a [String]),
     Pairs(&'a [[String; 2]]),
+    /// Tokens as they are.
+    Rows(&'a [Tokens]),
 }
 
 impl Given<'_> {
-    /// Bytes of each text or pair.
+    /// Bytes of each text or pair, about.
     pub(super) fn bytes(self) -> Vec<usize> {
         match self {
             Given::Texts(texts) => texts.iter().map(String::len).collect(),
             Given::Pairs(pairs) => pairs.iter().map(|[first, second]| first.len() + second.len()).collect(),
+            Given::Rows(rows) => rows.iter().map(|row| 4 * row.ids.len()).collect(),
         }
     }
 
     /// Tokens of a part; of a pair the prompt begins the first text.
     pub(super) fn tokens(self, part: Range<usize>, call: Call<'_>, tokenizer: &Tokenizer) -> Result<Vec<Tokens>> {
         let Call { prompt, task, most, chat } = call;
-        if let Some(chat) = chat {
-            let texts: Vec<Vec<&str>> = match self {
-                Given::Texts(texts) => texts[part].iter().map(|text| vec![text.as_str()]).collect(),
-                Given::Pairs(pairs) => {
-                    pairs[part].iter().map(|pair| pair.iter().map(String::as_str).collect()).collect()
-                }
-            };
-            return chat.tokens(&texts, (prompt, task), tokenizer, most);
-        }
         let begun = |text: &String| format!("{prompt}{text}");
-        match self {
-            Given::Texts(texts) if prompt.is_empty() => tokenizer.encode(&texts[part], most),
-            Given::Texts(texts) => tokenizer.encode(&texts[part].iter().map(begun).collect::<Vec<_>>(), most),
-            Given::Pairs(pairs) if prompt.is_empty() => tokenizer.encode_pairs(&pairs[part], most),
-            Given::Pairs(pairs) => {
+        match (self, chat) {
+            (Given::Rows(rows), _) => rows[part].iter().map(|row| as_given(row, most)).collect(),
+            (Given::Texts(texts), Some(chat)) => {
+                let texts: Vec<_> = texts[part].iter().map(|text| vec![text.as_str()]).collect();
+                chat.tokens(&texts, (prompt, task), tokenizer, most)
+            }
+            (Given::Pairs(pairs), Some(chat)) => {
+                let pairs: Vec<Vec<_>> =
+                    pairs[part].iter().map(|pair| pair.iter().map(String::as_str).collect()).collect();
+                chat.tokens(&pairs, (prompt, task), tokenizer, most)
+            }
+            (Given::Texts(texts), None) if prompt.is_empty() => tokenizer.encode(&texts[part], most),
+            (Given::Texts(texts), None) => tokenizer.encode(&texts[part].iter().map(begun).collect::<Vec<_>>(), most),
+            (Given::Pairs(pairs), None) if prompt.is_empty() => tokenizer.encode_pairs(&pairs[part], most),
+            (Given::Pairs(pairs), None) => {
                 let begun = pairs[part].iter().map(|[first, second]| [begun(first), second.clone()]);
                 tokenizer.encode_pairs(&begun.collect::<Vec<_>>(), most)
             }
         }
     }
+}
+
+/// Tokens that a caller gave.
+fn as_given(row: &Tokens, most: usize) -> Result<Tokens> {
+    if row.ids.is_empty() || row.ids.len() > most || row.type_ids.len() != row.ids.len() {
+        let problem = format!(
+            "a row has {} tokens and {} segments, expected 1 to {most} of each",
+            row.ids.len(),
+            row.type_ids.len()
+        );
+        return Err(Error::InvalidArgument(problem));
+    }
+    Ok(row.clone())
 }
 
 /// How texts become tokens.
@@ -98,6 +115,19 @@ impl Model {
         progress: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Encoded> {
         self.encode_given(Given::Pairs(pairs), options, progress)
+    }
+
+    /// As [`Model::encode`] of rows of tokens as they are, with those around a text.
+    ///
+    /// # Errors
+    /// As [`Model::encode`]; `InvalidArgument` for a row without tokens or with too many, `IndexOutOfRange` for an id of no token.
+    pub fn encode_rows(
+        &self,
+        rows: &[Tokens],
+        options: &EncodeOptions,
+        progress: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Encoded> {
+        self.encode_given(Given::Rows(rows), options, progress)
     }
 
     fn encode_given(

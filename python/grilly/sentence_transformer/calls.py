@@ -50,6 +50,10 @@ class Call:
         """The outputs of texts, those of their tokens too with `tokens`."""
         return self.core.encode(texts, self.options | {"tokens": tokens}, advance)
 
+    def encode_rows(self, ids: list[list[int]], segments: list[list[int]]) -> Encoded:
+        """The outputs of rows of token ids as they are, and those of their tokens."""
+        return self.core.encode_rows(ids, segments, self.options | {"tokens": True})
+
     def encode_pairs(self, firsts: list[Any], seconds: list[Any], advance: Any = None) -> Encoded:
         """The outputs of pairs of texts."""
         return self.core.encode_pairs(firsts, seconds, self.options, advance)

@@ -8,15 +8,16 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from grilly._core import Encoded
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
-from grilly.everywhere import EVERYWHERE, computed
 from grilly.inputs import as_list, check_options, need_one_of, need_type, parted, path_text, positive
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.calls import Call, Calls, Request, progress
 from grilly.sentence_transformer.settings import Settings
 from grilly.sentence_transformer.streaming import PART, in_file, in_parts
-from grilly.tensors import normalize_rows, stored, to_tensor, token_features
+from grilly.sentence_transformer.windows import Windowed, normalized, overlap_of, windowed
+from grilly.tensors import stored, to_tensor, token_features
 
 __all__ = ["Encoding", "Output", "Texts", "Wanted"]
 
@@ -24,6 +25,7 @@ Texts = str | Sequence[str] | npt.NDArray[Any]
 Output = Literal["sentence_embedding", "token_embeddings"]
 # Keywords of texts that are encoded part by part.
 STREAM = ("out", "resume")
+OWN = (*STREAM, "windows")
 OUTPUTS = (None, "sentence_embedding", "token_embeddings")
 
 
@@ -45,7 +47,7 @@ class Encoding(Calls, Settings):
 
     def _encode(self, texts: Any, wanted: Wanted) -> Any:
         """The result of `encode`, `encode_query` and `encode_document`."""
-        check(wanted, (*self._core.call_options, *STREAM))
+        check(wanted, (*self._core.call_options, *OWN))
         options = dict(wanted.options)
         out, resume = options.pop("out", None), options.pop("resume", False)
         if not check_stream(wanted, texts, out, resume):
@@ -76,14 +78,20 @@ class Encoding(Calls, Settings):
             return np.array([]) if wanted.convert_to_numpy and sentences_only else []
 
         items, pairs = parted(items)
+        overlap = overlap_of(wanted.options.get("windows"))
         if pairs and not sentences_only:
             raise InvalidArgumentError(f"output_value is {wanted.output_value!r}, and texts[{pairs[0]}] is a pair")
+        if pairs and overlap is not None:
+            raise InvalidArgumentError(f"windows is {overlap}, and texts[{pairs[0]}] is a pair")
         with nullcontext(advance) if advance else progress(len(items), wanted.show_progress_bar) as advance:
             tokens, ids = list[npt.NDArray[np.float32]](), list[list[int]]()
             if pairs:
                 rows = rows_of_both(call, items, pairs)
             else:
-                found = call.encode(items, advance, tokens=not sentences_only)
+                if overlap is None:
+                    found: Encoded | Windowed = call.encode(items, advance, tokens=not sentences_only)
+                else:
+                    found = windowed(self, call, items, overlap)
                 rows, tokens, ids = found.texts, found.tokens, found.ids
         rows = rows if kept is None or kept >= rows.shape[1] else np.ascontiguousarray(rows[:, :kept])
 
@@ -96,8 +104,7 @@ class Encoding(Calls, Settings):
             result = tokens if precision == "float32" else quantize_embeddings(tokens, precision)
         else:
             if wanted.normalize_embeddings:
-                everywhere = call.core.numerics == EVERYWHERE
-                rows = computed("normalize", rows) if everywhere else normalize_rows(rows)
+                rows = normalized(rows, call.core.numerics)
             result = stored(rows, dtype)
             if precision != "float32":
                 result = quantize_embeddings(result, precision)

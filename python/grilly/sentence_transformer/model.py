@@ -12,6 +12,7 @@ import numpy.typing as npt
 from grilly.errors import InvalidTypeError
 from grilly.inputs import as_list, need_type, path_text, positive
 from grilly.sentence_transformer.calls import Calls, progress
+from grilly.sentence_transformer.chunks import Chunking
 from grilly.sentence_transformer.encoding import Encoding, Texts
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
@@ -140,9 +141,9 @@ class Exporting(Calls, Settings):
         return [Path(place) / name for name in files]
 
 
-class Model(Decoding, Moving, Saving, Exporting):
+class Model(Decoding, Chunking, Moving, Saving, Exporting):
     """A model that encodes, decodes, moves, saves and exports; its names are sentence-transformers' but for
-    `decode_states` and `export`."""
+    `decode_states`, `encode_chunks` and `export`."""
 
 
 refuse(Model)

@@ -212,7 +212,9 @@ class VulkanSentenceTransformer(Model):
             **options: `task`, which chooses the route of a Router or the adapter of a model that has one for each task;
                 without effect in other models. `out`, a .npy file to which the rows are written part by part, so that
                 texts of an iterator may be any number, and rows larger than memory; `resume=True` adds to the rows that
-                the file has: as many texts are skipped, the last of which must have the same row.
+                the file has: as many texts are skipped, the last of which must have the same row. `windows`, the tokens
+                that two windows have in common of a text which has more than `max_seq_length`: it is pooled over all
+                its tokens, and not truncated.
 
         Returns:
             float32 `(N, D)`, or `(D,)` for a str, float16 for a model of that dtype; `np.array([])` for an empty list.
