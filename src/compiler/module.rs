@@ -33,7 +33,8 @@ pub(super) fn needs(words: &[u32]) -> Result<Vec<Feature>, String> {
                 Feature::IntegerDotProduct
             }
             Capability::CooperativeMatrixKHR => {
-                let named = matrices::features(&module).map_err(|name| format!("products of matrices as {name}"))?;
+                let named = matrices::features(&module)?;
+                // Of sizes that are computed nothing is known.
                 needs.extend(if named.is_empty() { vec![Feature::MatrixF16] } else { named });
                 continue;
             }

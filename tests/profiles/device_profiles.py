@@ -21,6 +21,8 @@ MEMORY = {"local": 1, "visible": 2, "coherent": 4, "cached": 8}
 SUBGROUPS = "basic vote arithmetic ballot shuffle shuffle_relative clustered quad".split()
 TYPES = {"other": 0, "integrated": 1, "discrete": 2, "virtual": 3, "software": 4}
 TEXTS = ("deviceName", "driverName")
+#: lavapipe's subgroup sizes, by the bits of its vectors.
+WIDTHS = {lavapipe.NATIVE: 8} | lavapipe.SUBGROUPS
 LISTS = ("features", "extensions", "heaps", "types")
 
 
@@ -52,6 +54,12 @@ def numbers(key: str, value) -> list:
     return [int(each) for each in (value if isinstance(value, list) else [value])]
 
 
+def width(device: dict) -> str | None:
+    """The bits of lavapipe's vectors with the most lanes that the device may give a subgroup, `None` without such."""
+    least, most = device["minSubgroupSize"], device["maxSubgroupSize"]
+    return max((bits for bits, lanes in WIDTHS.items() if least <= lanes <= most), key=WIDTHS.__getitem__, default=None)
+
+
 @dataclass(frozen=True)
 class Memory:
     """Bytes of each device-local heap: what the driver says is left for a process, and what it gives."""
@@ -61,14 +69,15 @@ class Memory:
 
 
 def lines(device: dict, memory: Memory) -> list[str]:
-    """What the layer reads."""
+    """What the layer reads. Where lavapipe's subgroups have no size of the device, it offers no operations of them."""
     heaps = [
         (heap["bytes"], heap["local"], *(min(heap["bytes"], most if heap["local"] else heap["bytes"]) for most in pair))
         for heap in device["heaps"]
         for pair in [(memory.budget, memory.room)]
     ]
     types = [(kind["heap"], sum(MEMORY[flag] for flag in kind["flags"])) for kind in device["types"]]
-    told = [(key, value) for key, value in device.items() if key not in (*TEXTS, *LISTS)]
+    own = {"lanes": WIDTHS[width(device)]} if width(device) else {"lanes": 0, "subgroupSupportedOperations": ["basic"]}
+    told = [(key, value) for key, value in (device | own).items() if key not in (*TEXTS, *LISTS)]
     return [
         *(f"value {key} {' '.join(map(repr, numbers(key, value)))}" for key, value in told),
         *(f"text {key} {device[key]}" for key in TEXTS),
@@ -88,7 +97,7 @@ def environment(device: dict, folder: Path, memory: Memory) -> dict[str, str]:
     """The variables under which a process sees this device alone, and Khronos' layer validates calls for it."""
     profile = folder / "profile.txt"
     profile.write_text("\n".join([*lines(device, memory), ""]), encoding="utf-8")
-    return lavapipe.environment(optimised=True) | {
+    return lavapipe.environment(width(device) or lavapipe.NATIVE, optimised=True) | {
         "GALLIVM_PERF": "",
         "GRILLY_PROFILE": str(profile),
         "GRILLY_DEBUG": "1",

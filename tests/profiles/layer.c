@@ -1,6 +1,7 @@
 /* The layer's calls: instance, device, and the memory of a device. What is reported instead of the driver's is in reported.h. */
 
 #include "reported.h"
+#include "watchdog.h"
 
 static int lists(const char *name) {
     for (int i = 0; i < extension_count; i++)
@@ -73,6 +74,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice of, const V
     device = *to;
     if (result == VK_SUCCESS) {
         CALLS_OF_DEVICE(TAKE_OF_DEVICE)
+        start_watchdog();
     }
     return result;
 }
@@ -161,11 +163,40 @@ static VKAPI_ATTR VkResult VKAPI_CALL map(VkDevice of, VkDeviceMemory handle, Vk
     return visible ? next.MapMemory(of, handle, offset, size, flags, to) : VK_ERROR_MEMORY_MAP_FAILED;
 }
 
+/* Whether a module knows of subgroups. */
+static int has_subgroups(const uint32_t *code, size_t count) {
+    for (size_t at = 5; at < count && (code[at] & 0xffff) == Capability; at += code[at] >> 16)
+        if (code[at + 1] >= GroupNonUniform && code[at + 1] <= GroupNonUniformQuad)
+            return 1;
+    return 0;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice of, const VkShaderModuleCreateInfo *info,
+                                                     const VkAllocationCallbacks *own, VkShaderModule *to) {
+    const double *lanes = number("lanes");
+    if (lanes && !*lanes && has_subgroups(info->pCode, info->codeSize / 4)) {
+        fprintf(stderr, "profile layer: the driver's subgroups have no size of the device\n");
+        return VK_ERROR_FEATURE_NOT_PRESENT;
+    }
+    if (!counters)
+        return next.CreateShaderModule(of, info, own, to);
+    Words words = counted(info->pCode, info->codeSize / 4);
+    VkShaderModuleCreateInfo passed = *info;
+    passed.codeSize = 4 * words.count;
+    passed.pCode = words.words;
+    VkResult result = next.CreateShaderModule(of, &passed, own, to);
+    free(words.words);
+    return result;
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos, VkFence fence) {
     const double *more = number("submitMicroseconds");
     if (more)
         usleep((useconds_t)*more);
-    return next.QueueSubmit2(queue, count, infos, fence);
+    VkResult result = lost ? VK_ERROR_DEVICE_LOST : next.QueueSubmit2(queue, count, infos, fence);
+    if (result == VK_SUCCESS && counters)
+        result = next.QueueWaitIdle(queue);
+    return result == VK_SUCCESS && counters ? watch() : result;
 }
 
 static PFN_vkVoidFunction VKAPI_CALL get_instance(VkInstance of, const char *name);
@@ -184,7 +215,7 @@ static const struct { const char *name; PFN_vkVoidFunction call; } of_instance[]
     CALL(FreeMemory, release), CALL(MapMemory, map), CALL(GetBufferMemoryRequirements, get_requirements),
     CALL(GetBufferMemoryRequirements2, get_requirements_2), CALL(GetBufferMemoryRequirements2KHR, get_requirements_2),
     CALL(GetDeviceBufferMemoryRequirements, get_requirements_of), CALL(GetDeviceBufferMemoryRequirementsKHR, get_requirements_of),
-    CALL(QueueSubmit2, submit), CALL(QueueSubmit2KHR, submit),
+    CALL(CreateShaderModule, create_module), CALL(QueueSubmit2, submit), CALL(QueueSubmit2KHR, submit),
 };
 
 static PFN_vkVoidFunction VKAPI_CALL get_device(VkDevice of, const char *name) {

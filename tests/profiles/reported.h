@@ -2,9 +2,11 @@
  * names in the file that GRILLY_PROFILE names, and refuses what such a device refuses. `profiles.py` writes the file, a line for
  * each value, and the manifest. Calls go on to one instance and one device of a process.
  *
- * What it cannot do: run subgroups of the reported size (they have the driver's; a kernel that relies on the reported number alone
- * gives wrong numbers here), offer extensions that the driver lacks, and be as fast. `value submitMicroseconds N` makes the device
- * slower, by so much for each submission. */
+ * Subgroups have the driver's size, `value lanes N`, which is between the reported least and most: a driver may choose, and a
+ * kernel that trusts the reported number instead of gl_SubgroupSize gives wrong numbers. Where the driver has no such size N is
+ * 0, and modules that know of subgroups are refused. The layer cannot offer extensions that the driver lacks, or be as fast.
+ * `value submitMicroseconds N` makes the device slower, by so much for each submission; `value gigaflops N` is its speed for the
+ * watchdog (watchdog.h). */
 
 #include <pthread.h>
 #include <stddef.h>
@@ -34,7 +36,7 @@ static VkDevice device;
     DO(GetPhysicalDeviceProperties) DO(GetPhysicalDeviceProperties2) DO(GetPhysicalDeviceFeatures2) DO(CreateDevice)
 #define CALLS_OF_DEVICE(DO) \
     DO(CreateBuffer) DO(GetBufferMemoryRequirements) DO(GetBufferMemoryRequirements2) DO(GetDeviceBufferMemoryRequirements) \
-    DO(AllocateMemory) DO(FreeMemory) DO(MapMemory) DO(QueueSubmit2)
+    DO(AllocateMemory) DO(FreeMemory) DO(MapMemory) DO(CreateShaderModule) DO(QueueSubmit2) DO(QueueWaitIdle)
 #define POINTER(name) PFN_vk##name name;
 static struct { CALLS_OF_INSTANCE(POINTER) CALLS_OF_DEVICE(POINTER) } next;
 #define TAKE_OF_INSTANCE(name) next.name = (PFN_vk##name)next_instance(instance, "vk" #name);

