@@ -61,18 +61,16 @@ impl EmbeddingModel {
     }
 
     /// The outputs of rows of token ids, as they are, each with its segments; otherwise as `encode`.
-    #[pyo3(signature = (ids, segments, options, progress=None))]
     fn encode_rows(
         &self,
         py: Python<'_>,
         ids: Ids,
         segments: Ids,
         options: Options<EncodeOptions>,
-        progress: Callback,
     ) -> PyResult<Encoded> {
         let model = self.0.get()?;
         let rows: Vec<_> = ids.into_iter().zip(segments).map(|(ids, type_ids)| Tokens { ids, type_ids }).collect();
-        Ok(Encoded::new(py, reporting(py, progress, |progress| model.encode_rows(&rows, &options.0, progress))?))
+        Ok(Encoded::new(py, reporting(py, None, |progress| model.encode_rows(&rows, &options.0, progress))?))
     }
 
     /// Token ids and segments of each pair, special tokens included, truncated to the limit.

@@ -64,12 +64,13 @@ def test_the_code_for_streams_of_texts_runs(cpu_model, tmp_path, monkeypatch):
     assert [rows.shape for rows in stored] == [(3, 32)] and (names["rows"] == stored[0]).all()
 
 
-def test_the_code_for_long_texts_runs(cpu_model):
+def test_the_code_for_long_texts_runs(real_model_path):
     section = guide("encoding").partition("## Long texts")[2].partition("\n## ")[0]
-    names = {"model": cpu_model, "long_texts": ["the cat " * 500]}
-    for block in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
-        exec(block, names)
-    assert names["embeddings"].shape == (1, 32) and names["rows"].shape == (2, 32)
+    with VulkanSentenceTransformer(real_model_path, device="cpu") as model:
+        names = {"model": model, "long_texts": ["the cat " * 500]}
+        for block in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+            exec(block, names)
+    assert names["embeddings"].shape == (1, 384) and names["rows"].shape == (2, 384)
 
 
 def test_the_code_for_the_tokenizer_runs(cpu_model):
