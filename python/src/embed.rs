@@ -60,14 +60,9 @@ impl EmbeddingModel {
         Ok(Encoded::new(py, reporting(py, progress, |progress| model.encode_pairs(&pairs, &options.0, progress))?))
     }
 
-    /// The outputs of rows of token ids, as they are, each with its segments; otherwise as `encode`.
-    fn encode_rows(
-        &self,
-        py: Python<'_>,
-        ids: Ids,
-        segments: Ids,
-        options: Options<EncodeOptions>,
-    ) -> PyResult<Encoded> {
+    /// The outputs of rows as they are, given as their token ids and their segments; otherwise as `encode`.
+    fn encode_rows(&self, py: Python<'_>, rows: [Ids; 2], options: Options<EncodeOptions>) -> PyResult<Encoded> {
+        let [ids, segments] = rows;
         let model = self.0.get()?;
         let rows: Vec<_> = ids.into_iter().zip(segments).map(|(ids, type_ids)| Tokens { ids, type_ids }).collect();
         Ok(Encoded::new(py, reporting(py, None, |progress| model.encode_rows(&rows, &options.0, progress))?))
@@ -118,8 +113,7 @@ impl EmbeddingModel {
         Ok(found.into_iter().map(|found| product(py, found)).collect())
     }
 
-    /// Writes the encoder of texts without a task as files in another language, over files of their names if `overwrite`;
-    /// returns their names.
+    /// Writes the encoder of texts without a task in another language, over files if `overwrite`; returns the files' names.
     fn export(
         &self,
         py: Python<'_>,

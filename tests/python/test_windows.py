@@ -29,7 +29,7 @@ def by_hand(model: SentenceTransformer, text: str, overlap: int) -> tuple[np.nda
     while starts[-1] + size < len(own):
         starts.append(starts[-1] + size - overlap)
     windows = [[first, *own[start : start + size], last] for start in starts]
-    rows = model._core.encode_rows(windows, [[0] * len(ids) for ids in windows], {"tokens": True}).tokens
+    rows = model._core.encode_rows((windows, [[0] * len(ids) for ids in windows]), {"tokens": True}).tokens
     found = [rows[0][0]]
     for token in range(len(own)):
         distances = {

@@ -52,7 +52,7 @@ class Call:
 
     def encode_rows(self, ids: list[list[int]], segments: list[list[int]]) -> Encoded:
         """The outputs of rows of token ids as they are, and those of their tokens."""
-        return self.core.encode_rows(ids, segments, self.options | {"tokens": True})
+        return self.core.encode_rows((ids, segments), self.options | {"tokens": True})
 
     def encode_pairs(self, firsts: list[Any], seconds: list[Any], advance: Any = None) -> Encoded:
         """The outputs of pairs of texts."""
