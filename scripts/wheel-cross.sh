@@ -32,7 +32,18 @@ if [ "$target" = "$(rustc -vV | sed -n 's/^host: //p')" ]; then
         printf '#!/bin/sh\nexec "%s" zig %s -- -target %s "$@"\n' "$PWD/.venv/bin/maturin" "$language" "$zig_target" >"$CARGO_TARGET_DIR/$language"
         chmod +x "$CARGO_TARGET_DIR/$language"
     done
-    export CC=$CARGO_TARGET_DIR/cc CXX=$CARGO_TARGET_DIR/c++ "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=$CARGO_TARGET_DIR/cc"
+    # Libraries are linked again as zig links them, with equal functions folded, as `make wheel` does: zig takes no option for that.
+    cat >"$CARGO_TARGET_DIR/link" <<EOF
+#!/usr/bin/env bash
+set -euo pipefail
+case " \$* " in *" -shared "*) ;; *) exec "$CARGO_TARGET_DIR/cc" "\$@" ;; esac
+log=\$(ZIG_VERBOSE_LINK=1 "$CARGO_TARGET_DIR/cc" "\$@" 2>&1) || { echo "\$log" >&2; exit 1; }
+link=\$(sed -n 's/^ld[.]lld //p' <<<"\$log")
+[ -n "\$link" ] || { echo "zig does not say how it links" >&2; exit 1; }
+xargs -x -s 1000000 "$zig" ld.lld --icf=all <<<"\$link"
+EOF
+    chmod +x "$CARGO_TARGET_DIR/link"
+    export CC=$CARGO_TARGET_DIR/cc CXX=$CARGO_TARGET_DIR/c++ "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=$CARGO_TARGET_DIR/link"
     options=()
 else
     # In place of what shaderc-sys's build script would print; the one that compiles grilly's own shaders links this machine's.
