@@ -33,7 +33,9 @@ if [ "$target" = "$(rustc -vV | sed -n 's/^host: //p')" ]; then
         chmod +x "$CARGO_TARGET_DIR/$language"
     done
     # Libraries are linked again as zig links them, with equal functions folded, as `make wheel` does: zig takes no option for that.
-    cat >"$CARGO_TARGET_DIR/link" <<EOF
+    linker=$CARGO_TARGET_DIR/link/cc # by the name rustc knows how it is called
+    mkdir -p "$(dirname "$linker")"
+    cat >"$linker" <<EOF
 #!/usr/bin/env bash
 set -euo pipefail
 case " \$* " in *" -shared "*) ;; *) exec "$CARGO_TARGET_DIR/cc" "\$@" ;; esac
@@ -42,8 +44,8 @@ link=\$(sed -n 's/^ld[.]lld //p' <<<"\$log")
 [ -n "\$link" ] || { echo "zig does not say how it links" >&2; exit 1; }
 xargs -x -s 1000000 "$zig" ld.lld --icf=all <<<"\$link"
 EOF
-    chmod +x "$CARGO_TARGET_DIR/link"
-    export CC=$CARGO_TARGET_DIR/cc CXX=$CARGO_TARGET_DIR/c++ "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=$CARGO_TARGET_DIR/link"
+    chmod +x "$linker"
+    export CC=$CARGO_TARGET_DIR/cc CXX=$CARGO_TARGET_DIR/c++ "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=$linker"
     options=()
 else
     # In place of what shaderc-sys's build script would print; the one that compiles grilly's own shaders links this machine's.

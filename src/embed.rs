@@ -3,6 +3,7 @@
 mod decode;
 mod described;
 mod encode;
+mod expansion;
 #[cfg(feature = "vulkan")]
 mod export;
 mod integers;
@@ -10,6 +11,7 @@ mod load;
 mod options;
 mod parts;
 mod route;
+mod scored;
 mod session;
 mod stages;
 mod tokens;
@@ -38,12 +40,15 @@ use stages::Runner;
 /// The result of [`Model::encode`] and [`Model::encode_pairs`], in the order of the texts.
 #[derive(Debug, Clone, Default)]
 pub struct Encoded {
-    /// One row per text or pair, as computed by the model's modules (normalised only if the model has such a module).
+    /// One row per text or pair, as computed by the model's modules (normalised only if the model has such a module); without
+    /// columns where the tokens' vectors are the model's result.
     pub texts: Array2<f32>,
     /// The token vectors of each text, `[tokens, columns]`; empty unless [`EncodeOptions::tokens`] is set.
     pub tokens: Vec<Array2<f32>>,
     /// Token ids of each text; empty unless [`EncodeOptions::tokens`] is set.
     pub ids: Vec<Vec<u32>>,
+    /// Of each text, which token vectors are scored; empty unless they are the model's result.
+    pub scored: Vec<Vec<bool>>,
 }
 
 /// A model that computes embeddings, or scores of pairs, ready on a device.

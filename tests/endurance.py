@@ -61,7 +61,7 @@ class Use:
 
         names = itertools.islice(families.table(), families_used)
         self.folders = [("sentences", families.build(name, self.folder)) for name in names]
-        for kind in ("scores", "words"):
+        for kind in ("scores", "words", "vectors"):
             for name in itertools.islice(heads.table()[kind], max(2, families_used // 20)):
                 self.folders.append((kind, heads.build(kind, name, self.folder / kind)))
         tiny = Path(__file__).parent / "fixtures" / "tiny-bert"
@@ -76,10 +76,11 @@ class Use:
 
     def load(self, number):
         """One model of the next family."""
-        from grilly import CrossEncoder, SentenceTransformer, SparseEncoder
+        from grilly import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
 
         kind, path = self.folders[number % len(self.folders)]
-        made = {"sentences": SentenceTransformer, "scores": CrossEncoder, "words": SparseEncoder}[kind]
+        classes = {"sentences": SentenceTransformer, "scores": CrossEncoder, "words": SparseEncoder}
+        made = (classes | {"vectors": MultiVectorEncoder})[kind]
         with made(str(path), device=self.device) as model:
             if kind == "scores":
                 return model.predict([(TEXTS[0], TEXTS[1])])

@@ -66,6 +66,11 @@ def sparse(model: Any) -> Iterable[Any]:
     yield model.encode_query(TEXTS[:4], convert_to_sparse_tensor=False, max_active_dims=8)
 
 
+def vectors(model: Any) -> Iterable[Any]:
+    yield from model.encode_query(TEXTS[:6])
+    yield from model.encode_document(TEXTS[:6], batch_size=2)
+
+
 def converted(kind: str, model: Any) -> Iterable[Any]:
     from grilly import quant
 
@@ -117,6 +122,10 @@ def model_rows(rows: Any, device: str, place: Path) -> None:
         build = cache(partial(routers.build, name, place / "routers"))
         add(f"router: {name}", build, sentences, embeddings)
         add(f"tasks: router {name}", build, sentences, partial(tasks, row["tasks"]))
-    for kind, of, call in (("scores", grilly.CrossEncoder, scores), ("words", grilly.SparseEncoder, sparse)):
+    for kind, of, call in (
+        ("scores", grilly.CrossEncoder, scores),
+        ("words", grilly.SparseEncoder, sparse),
+        ("vectors", grilly.MultiVectorEncoder, vectors),
+    ):
         for name in heads.table()[kind]:
             add(f"{kind}: {name}", cache(partial(heads.build, kind, name, place / kind)), of, call)

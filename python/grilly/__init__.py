@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from grilly.errors import FunctionNotFound as FunctionNotFound
     from grilly.errors import PipelineCreationFailed as PipelineCreationFailed
     from grilly.errors import ShaderNotFound as ShaderNotFound
+    from grilly.multi_vector_encoder import MultiVectorEncoder as MultiVectorEncoder
     from grilly.profiling import profile as profile
     from grilly.sentence_transformer import *
     from grilly.sparse_encoder import SparseEncoder as SparseEncoder
@@ -47,6 +48,7 @@ _HOMES = _places.by_name(
         "grilly.cross_encoder": "CrossEncoder",
         "grilly.devices": "configure info reset_stats stats",
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
+        "grilly.multi_vector_encoder": "MultiVectorEncoder",
         "grilly.profiling": "profile",
         "grilly.sentence_transformer": "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer",
         "grilly.sparse_encoder": "SparseEncoder",
@@ -68,6 +70,7 @@ _SUBMODULES = (
     "functional",
     "hub",
     "kernels",
+    "multi_vector_encoder",
     "nn",
     "optim",
     "profiling",

@@ -34,6 +34,7 @@ class Encoded:
     texts: Final[_Floats]
     tokens: Final[list[_Floats]]
     ids: Final[_Rows]
+    scored: Final[list[npt.NDArray[np.bool_]]]
 
 @final
 class EmbeddingModel:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly import _core
+from grilly.tensors import normalize_rows
 
 __all__ = ["EVERYWHERE", "computed"]
 
@@ -39,3 +40,15 @@ def computed(operation: str, rows: npt.NDArray[np.float32], **attributes: Any) -
     operand = engine.upload(np.asarray(rows, dtype=np.float32, order="C"))
     result: npt.NDArray[np.float32] = engine.call(operation, [operand], attributes, None, EVERYWHERE).numpy()
     return result
+
+
+def normalized(rows: npt.NDArray[np.float32], numerics: str) -> npt.NDArray[np.float32]:
+    """Rows divided by `max(norm, 1e-12)`, by what a model's numbers mean.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.everywhere import normalized
+        >>> normalized(np.float32([[3.0, 4.0]]), "run").tolist() == [[np.float32(0.6), np.float32(0.8)]]
+        True
+    """
+    return computed("normalize", rows) if numerics == EVERYWHERE else normalize_rows(rows)

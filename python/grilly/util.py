@@ -12,6 +12,7 @@ import numpy as np
 
 from grilly.closed import closed, remedies
 from grilly.errors import UnsupportedNameError
+from grilly.late_interaction import LATE_SIMILARITIES, maxsim, maxsim_pairwise, mean_maxsim, mean_maxsim_pairwise
 from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
 from grilly.quantization import quantize_embeddings
 from grilly.retrieval import information_retrieval, semantic_search
@@ -39,6 +40,10 @@ __all__ = [
     "euclidean_sim",
     "information_retrieval",
     "manhattan_sim",
+    "maxsim",
+    "maxsim_pairwise",
+    "mean_maxsim",
+    "mean_maxsim_pairwise",
     "normalize_embeddings",
     "pairwise_cos_sim",
     "pairwise_dot_score",
@@ -54,16 +59,17 @@ __all__ = [
 
 #: Names of `sentence_transformers.util` that are left out, each with the alternative.
 REMEDIES = remedies("util")
+FUNCTIONS: dict[str, tuple[Any, Any]] = {**SIMILARITIES, **LATE_SIMILARITIES}
 
 
 @closed()
 class SimilarityFunction(Enum):
-    """Names of the four similarities, for `similarity_fn_name`.
+    """Names of the similarities, for `similarity_fn_name`; the last two are those of a `MultiVectorEncoder`.
 
     Example:
         >>> from grilly.util import SimilarityFunction
         >>> SimilarityFunction.possible_values()
-        ['cosine', 'dot', 'euclidean', 'manhattan']
+        ['cosine', 'dot', 'euclidean', 'manhattan', 'maxsim', 'meanmaxsim']
     """
 
     COSINE = "cosine"
@@ -71,6 +77,8 @@ class SimilarityFunction(Enum):
     DOT = "dot"
     EUCLIDEAN = "euclidean"
     MANHATTAN = "manhattan"
+    MAXSIM = "maxsim"
+    MEAN_MAXSIM = "meanmaxsim"
 
     @staticmethod
     def to_similarity_fn(similarity_function: Any) -> Any:
@@ -81,7 +89,7 @@ class SimilarityFunction(Enum):
             >>> SimilarityFunction.to_similarity_fn("dot") is dot_score
             True
         """
-        return SIMILARITIES[SimilarityFunction(similarity_function).value][0]
+        return FUNCTIONS[SimilarityFunction(similarity_function).value][0]
 
     @staticmethod
     def to_similarity_pairwise_fn(similarity_function: Any) -> Any:
@@ -92,7 +100,7 @@ class SimilarityFunction(Enum):
             >>> SimilarityFunction.to_similarity_pairwise_fn("dot") is pairwise_dot_score
             True
         """
-        return SIMILARITIES[SimilarityFunction(similarity_function).value][1]
+        return FUNCTIONS[SimilarityFunction(similarity_function).value][1]
 
     @staticmethod
     def possible_values() -> list[str]:
@@ -101,7 +109,7 @@ class SimilarityFunction(Enum):
         Example:
             >>> from grilly.util import SimilarityFunction
             >>> len(SimilarityFunction.possible_values())
-            4
+            6
         """
         return [function.value for function in SimilarityFunction]
 

@@ -64,7 +64,7 @@ impl EmbeddingModel {
     fn encode_rows(&self, py: Python<'_>, rows: [Ids; 2], options: Options<EncodeOptions>) -> PyResult<Encoded> {
         let [ids, segments] = rows;
         let model = self.0.get()?;
-        let rows: Vec<_> = ids.into_iter().zip(segments).map(|(ids, type_ids)| Tokens { ids, type_ids }).collect();
+        let rows: Vec<_> = ids.into_iter().zip(segments).map(|(ids, segments)| Tokens::new(ids, segments)).collect();
         Ok(Encoded::new(py, reporting(py, None, |progress| model.encode_rows(&rows, &options.0, progress))?))
     }
 

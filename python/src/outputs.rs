@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 
 use crate::error::PyResult;
@@ -24,6 +24,8 @@ pub(crate) struct Encoded {
     tokens: Vec<Matrix>,
     /// The token ids of each; likewise.
     ids: Ids,
+    /// Which token vectors of each are scored `[T]`; empty unless they are the model's result.
+    scored: Vec<Py<PyArray1<bool>>>,
 }
 
 /// What Python calls with the number of texts done.
@@ -50,8 +52,9 @@ pub(crate) fn reporting<T: Send>(
 
 impl Encoded {
     pub(crate) fn new(py: Python<'_>, found: embed::Encoded) -> Self {
-        let embed::Encoded { texts, tokens, ids } = found;
-        Encoded { texts: texts.into_pyarray(py).unbind(), tokens: matrices(py, tokens), ids }
+        let embed::Encoded { texts, tokens, ids, scored } = found;
+        let scored = scored.into_iter().map(|scored| scored.into_pyarray(py).unbind()).collect();
+        Encoded { texts: texts.into_pyarray(py).unbind(), tokens: matrices(py, tokens), ids, scored }
     }
 }
 

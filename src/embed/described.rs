@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Model, Route};
 use crate::model::class::task_row;
+use crate::model::config::Expansion;
 use crate::model::heads::{Columns, First, Head};
 use crate::model::routes::Row;
 
@@ -62,10 +63,18 @@ impl Route {
                 let line = format!("{}, {} layers of {hidden}{head}", self.model_type, spec.layers.len());
                 let lower = self.sentence.do_lower_case;
                 let (_, task, output, _) = task_row(self.modules.task);
-                let settings = json!({
+                let mut settings = json!({
                     "transformer_task": task, "module_output_name": output, "do_lower_case": lower,
                     "embedding_dimension": hidden, "max_seq_length": limit,
                 });
+                let [query, document] = self.sentence.task_lengths;
+                let expansion = self.sentence.expansion.as_ref().map(Expansion::to_json);
+                let own = [("query_length", json!(query)), ("document_length", json!(document))];
+                for (key, value) in own.into_iter().chain([("query_expansion", json!(expansion))]) {
+                    if !value.is_null() {
+                        settings[key] = value;
+                    }
+                }
                 (("Transformer", line, settings), &self.modules.heads[..])
             }
             First::StaticEmbedding => {

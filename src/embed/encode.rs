@@ -146,9 +146,9 @@ impl Model {
         let route = if bytes.is_empty() { self.usual() } else { self.route(task)? };
         let stage = if bytes.is_empty() { route.stage(None)? } else { route.stage(task)? };
         let encoded = Encoded {
-            texts: zeros(bytes.len(), stage.dimension())?,
+            texts: zeros(bytes.len(), if stage.outputs_of_texts().is_empty() { 0 } else { stage.dimension() })?,
             tokens: if options.tokens { vec![Array2::default((0, 0)); bytes.len()] } else { Vec::new() },
-            ids: Vec::new(),
+            ..Encoded::default()
         };
         let mut work = Work {
             tokens: Vec::with_capacity(bytes.len()),
@@ -166,6 +166,16 @@ impl Model {
             };
             session.run(&mut work, &mut parts, progress)
         })?;
+        if stage.outputs_of_texts().is_empty() {
+            let wrong = |rows: &Array2<f32>| !rows.iter().all(|number| number.is_finite());
+            if let Some(text) = work.encoded.tokens.iter().position(wrong) {
+                let problem =
+                    format!("the vectors of text {text} are not finite; the weights or the device are faulty");
+                return Err(Error::NotFinite(problem));
+            }
+            let scored = |id: &u32| route.masks.iter().all(|mask| mask.scores(task, *id));
+            work.encoded.scored = work.tokens.iter().map(|text| text.ids.iter().map(scored).collect()).collect();
+        }
         if options.tokens {
             work.encoded.ids = work.tokens.into_iter().map(|text| text.ids).collect();
         }

@@ -1,6 +1,7 @@
 //! Loading, from a folder to a model ready on a device: its files are read, its encoder described and its checkpoint opened,
 //! the type chosen, the graphs built and checked against the checkpoint, and planned as stages.
 
+mod expanding;
 mod graph;
 mod read;
 mod spec;
@@ -14,6 +15,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 use serde_json::Value;
 
 use super::route::clamp_length;
+use super::scored::Mask;
 use super::stages::{Source, Stage};
 use super::{LoadOptions, Model, Route, trial};
 use crate::backend::ProgramOptions;
@@ -105,6 +107,7 @@ impl Stages {
         built: Vec<Built>,
         choice: DTypeChoice,
     ) -> Result<Route> {
+        let filler = expanding::filler(&files, &described)?;
         let Files { folder, options, rows, modules, transformer, config, sentence, .. } = files;
         let Described { model_type, spec, head, tokenizer, weights, max_seq_length } = described;
         let weights: Arc<Weights> = Arc::new(weights);
@@ -134,6 +137,7 @@ impl Stages {
         };
         let most = options.max_seq_length.or(max_seq_length).unwrap_or(spec.positions.longest_text());
         let chat = chat(&sentence, &tokenizer, &transformer)?;
+        let masks = Mask::all(&modules, &tokenizer);
         let include_prompt = modules.heads.iter().all(|h| !matches!(h, Head::Pooling { include_prompt: false, .. }));
         let route = Route {
             folder: folder.to_owned(),
@@ -150,6 +154,8 @@ impl Stages {
             head,
             tokenizer,
             chat,
+            filler,
+            masks,
             tokenizer_threads: self.threads.clone(),
             source,
         };

@@ -113,7 +113,7 @@ mod tests {
         if part.contains(&900) {
             return Err(Error::InvalidArgument("text 900".into()));
         }
-        Ok(part.map(|text| Tokens { ids: vec![text as u32], type_ids: vec![0] }).collect())
+        Ok(part.map(|text| Tokens { ids: vec![text as u32], type_ids: vec![0], expansion: 0 }).collect())
     }
 
     fn all(mut parts: Parts<'_>) -> (Vec<u32>, Option<String>) {

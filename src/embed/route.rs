@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use super::expansion::Filler;
+use super::scored::Mask;
 use super::stages::{Source, Stage};
 use crate::dtype::DType;
 use crate::model::config::SentenceConfig;
@@ -33,6 +35,10 @@ pub struct Route {
     pub(super) chat: Option<Chat>,
     /// The tokenizer's own threads if their number was given; otherwise it uses the process' threads.
     pub(super) tokenizer_threads: Option<Arc<rayon::ThreadPool>>,
+    /// What is put after the tokens of queries.
+    pub(super) filler: Option<Filler>,
+    /// Which token vectors are scored.
+    pub(super) masks: Vec<Mask>,
     pub(super) source: Source,
     /// Whether tokens and weights are multiplied as 8-bit integers.
     pub(super) integers: bool,
@@ -83,12 +89,21 @@ impl Route {
         self.modules.takes_task && self.spec.adapters.is_some()
     }
 
-    /// The encoder with the weights that a task chooses: as they are, or with its adapter.
+    /// What is put after the tokens of texts of a task.
+    pub(super) fn filler(&self, task: Option<&str>) -> Option<&Filler> {
+        self.filler.as_ref().filter(|_| task == Some("query"))
+    }
+
+    /// The encoder with the weights that a task chooses: as they are, or with its adapter; that of texts whose last tokens are
+    /// not seen is the last.
     ///
     /// # Errors
     /// `InvalidArgument` for a task without an adapter, listing those that have one.
     pub(super) fn stage(&self, task: Option<&str>) -> Result<&Stage> {
         let encoders = &self.source.encoders;
+        if self.filler(task).is_some_and(|filler| !filler.expansion.seen) {
+            return Ok(&encoders[encoders.len() - 1]);
+        }
         let Some(adapters) = &self.spec.adapters else { return Ok(&encoders[0]) };
         // A module that does not take the task has the model's default.
         let given = task.filter(|task| self.modules.takes_task && !task.is_empty());
@@ -109,7 +124,12 @@ impl Route {
     pub(super) fn longest(&self, task: Option<&str>) -> usize {
         let processing = &self.sentence.processing;
         let own = self.sentence.task_length(task).filter(|_| self.modules.gives_task_to_tokenizer());
-        let stated = if processing.truncates { processing.max_length.or(own) } else { Some(usize::MAX) };
+        let fixed = self.filler(task).map(|filler| &filler.expansion).filter(|expansion| expansion.fixed);
+        let stated = match fixed {
+            Some(expansion) => Some(expansion.length),
+            None => processing.max_length.or(own),
+        };
+        let stated = if processing.truncates { stated } else { Some(usize::MAX) };
         stated.map_or(self.max_seq_length(), |most| most.min(self.spec.positions.longest_text()))
     }
 }

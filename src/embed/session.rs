@@ -76,12 +76,17 @@ impl<'a> Work<'a> {
 
     fn counts(&self, batch: &Batch) -> Counts {
         let sum = |rows: fn(&Self, usize) -> usize| batch.texts.iter().map(|&text| rows(self, text)).sum();
-        Counts::new(sum(Self::length), batch.texts.len()).with(STATES, sum(Self::states_of))
+        let others = match self.stage.inputs.contains(&Input::KeyRows) {
+            true => sum(|work, text| work.length(text) - work.tokens[text].expansion),
+            false => sum(Self::states_of),
+        };
+        Counts::new(sum(Self::length), batch.texts.len()).with(STATES, others)
     }
 
     /// The bits of an input for a batch.
     fn fill(&self, input: Input, batch: &Batch) -> Vec<u32> {
         let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
+        let seen = |text: &Tokens| (text.ids.len() - text.expansion) as u32;
         match input {
             Input::Words => texts().flat_map(|text| &text.ids).copied().collect(),
             Input::Positions(rows) => texts().flat_map(|text| rows.of(&text.ids)).collect(),
@@ -94,8 +99,13 @@ impl<'a> Work<'a> {
                 states.flatten().map(|number| number.to_bits()).collect()
             }
             Input::StateOffsets => packing::offsets(batch.texts.iter().map(|&text| self.states_of(text))),
-            // Models that embed have neither.
-            Input::KeyOffsets | Input::DropoutKey => Vec::new(),
+            Input::KeyOffsets => packing::offsets(texts().map(|text| seen(text) as usize)),
+            Input::KeyRows => {
+                let offsets = packing::offsets(texts().map(|text| text.ids.len()));
+                texts().zip(&offsets).flat_map(|(text, first)| *first..*first + seen(text)).collect()
+            }
+            // In training only.
+            Input::DropoutKey => Vec::new(),
         }
     }
 

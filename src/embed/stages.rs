@@ -48,8 +48,11 @@ impl Stage {
         outputs::TEXTS..self.plan.graph.outputs.len()
     }
 
-    /// Columns of a text's row.
+    /// Columns of a text's row, or of a token's where texts have none.
     pub fn dimension(&self) -> usize {
+        if self.outputs_of_texts().is_empty() {
+            return self.columns(outputs::TOKENS);
+        }
         self.outputs_of_texts().map(|output| self.columns(output)).sum()
     }
 

@@ -87,14 +87,17 @@ impl Route {
 
     /// The tokens of some of the texts, with ids checked against the embedding tables.
     pub(super) fn tokens_of(&self, given: Given<'_>, part: Range<usize>, call: Call<'_>) -> Result<Vec<Tokens>> {
-        let first = part.start;
+        let (first, task) = (part.start, call.task);
         let encoded = self.on_threads(|| given.tokens(part, call, &self.tokenizer));
-        let tokens = encoded.map_err(|error| match error {
+        let mut tokens = encoded.map_err(|error| match error {
             Error::InvalidArgument(problem) if first > 0 => {
                 Error::InvalidArgument(format!("after {first} texts: {problem}"))
             }
             other => other,
         })?;
+        if let Some(filler) = self.filler(task) {
+            filler.fill(&mut tokens);
+        }
         let segments = self.spec.token_types.as_ref().map_or(usize::MAX, |table| table.rows);
         for (position, text) in (first..).zip(&tokens) {
             let looked_up = [

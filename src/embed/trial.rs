@@ -48,7 +48,7 @@ impl Trial {
         // Ids all over the vocabulary.
         let text = |text| {
             let ids = (0..length).map(|place| ((text * length + place) * 7919 % words) as u32).collect();
-            Tokens { ids, type_ids: vec![0; length] }
+            Tokens::new(ids, vec![0; length])
         };
         let stage = if layers > 1 { stage(layers)? } else { one };
         Ok(Trial { stage, tokens: (0..texts).map(text).collect(), layers })

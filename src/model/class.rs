@@ -7,6 +7,7 @@ mod sentence;
 mod task;
 #[cfg(test)]
 mod tests;
+mod vectors;
 mod words;
 
 use std::path::Path;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::fields::unsupported;
+use super::files::MODEL_SETTINGS;
 use super::heads::{Feature, First, Head};
 use super::task_head::Task;
 use crate::{Error, Result};
@@ -51,6 +53,10 @@ pub struct Class {
     pub settings: &'static [(&'static str, Setting)],
     /// The setting that lists modules which compute in float32 in a model of any type.
     pub in_float32: Option<&'static str>,
+    /// The name of the class in another package whose folders it loads, too.
+    pub older: Option<&'static str>,
+    /// Modules that such a folder ends with and does not list.
+    pub implied: &'static [&'static str],
 }
 
 /// What most classes have in common.
@@ -67,6 +73,8 @@ const USUAL: Class = Class {
     similarities: &OF_VECTORS,
     settings: &[],
     in_float32: None,
+    older: None,
+    implied: &[],
 };
 /// The functions that compare vectors.
 const OF_VECTORS: [&str; 4] = ["cosine", "dot", "euclidean", "manhattan"];
@@ -105,7 +113,7 @@ impl Bare<'_> {
 }
 
 /// All of them, the default one first.
-pub static CLASSES: [&Class; 3] = [&sentence::CLASS, &scores::CLASS, &words::CLASS];
+pub static CLASSES: [&Class; 4] = [&sentence::CLASS, &scores::CLASS, &words::CLASS, &vectors::CLASS];
 
 impl Class {
     /// The class of this name.
@@ -119,11 +127,11 @@ impl Class {
 
     /// The error for a folder that another class saved.
     fn other(&self, folder: &Path, saved: &str) -> Error {
-        let remedy = match CLASSES.iter().find(|class| class.name == saved) {
+        let remedy = match CLASSES.iter().find(|class| class.name == saved || class.older == Some(saved)) {
             Some(class) => format!("{} loads it", class.name),
             None => format!("known are {}", CLASSES.map(|class| class.name).join(", ")),
         };
-        unsupported(&folder.join(task::SETTINGS), format_args!("model_type {saved:?}"), remedy)
+        unsupported(&folder.join(MODEL_SETTINGS), format_args!("model_type {saved:?}"), remedy)
     }
 }
 

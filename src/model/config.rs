@@ -1,5 +1,7 @@
 //! The JSON configuration files of a model's folder.
 
+mod expansion;
+mod pylate;
 mod transformer;
 
 use std::path::Path;
@@ -9,10 +11,12 @@ use serde_json::{Map, Value};
 use super::arguments::Arguments;
 use super::class::{CLASSES, Class, Setting};
 use super::fields::{Fields, shown};
+use super::files::MODEL_SETTINGS;
 use super::files::{Ordered, read_as, read_fields};
 pub use super::files::{SETTINGS_FILES, read_json};
-use super::heads::{First, Modules};
+use super::heads::{Feature, First, Modules};
 use crate::Result;
+pub use expansion::Expansion;
 pub use transformer::{Messages, Processing};
 
 /// Upper bound on the tokens of a text; tokenizers without a limit state 1e30.
@@ -30,6 +34,10 @@ pub struct SentenceConfig {
     pub max_seq_length: Option<usize>,
     /// Limits of the tasks `query` and `document`, which replace that one.
     pub task_lengths: [Option<usize>; 2],
+    /// Tokens that are put after those of a query.
+    pub expansion: Option<Expansion>,
+    /// Beginnings of prompts that are one token if the tokenizer knows them.
+    pub markers: Vec<String>,
     /// The task whose adapter encodes texts without a task.
     pub default_task: Option<String>,
     /// Whether texts are lower-cased before tokenizing.
@@ -68,7 +76,7 @@ pub fn read_sentence_config(
     let prompts = class.prompts.iter().map(|name| ((*name).to_owned(), String::new())).collect();
     let mut config = SentenceConfig { prompts, ..SentenceConfig::default() };
     if modules.listed {
-        let path = folder.join("config_sentence_transformers.json");
+        let path = folder.join(MODEL_SETTINGS);
         if path.exists() {
             read_fields(&path, |fields| read_model_settings(fields, class, &mut config))?;
         }
@@ -116,6 +124,9 @@ fn read_model_settings(fields: &mut Fields<'_>, class: &Class, config: &mut Sent
             target: "grilly",
             "{file}: similarity_fn_name {name:?} is left out, as in sentence-transformers; known are {known:?}"
         );
+    }
+    if class.result == Feature::Tokens {
+        pylate::read(fields, config);
     }
     for (key, kind) in CLASSES.iter().flat_map(|class| class.settings) {
         let found = match kind {

@@ -38,8 +38,11 @@ pub enum Input {
     States,
     /// First state of each text `[B + 1]`.
     StateOffsets,
-    /// In a decoding step: the number of keys of each text so far, added up from 0 `[B + 1]`.
+    /// The number of keys of each text, added up from 0 `[B + 1]`: in a decoding step of those so far, otherwise of the tokens
+    /// that are seen.
     KeyOffsets,
+    /// The tokens that are seen, of all texts in turn `[R0]`.
+    KeyRows,
     /// In training: the words of seed and offset of dropout's random numbers `[4]`.
     DropoutKey,
 }
@@ -55,20 +58,21 @@ impl Input {
             Input::States => ("states", Dim::Counted(STATES)),
             Input::StateOffsets => ("state offsets", Dim::Boundaries),
             Input::KeyOffsets => ("key offsets", Dim::Boundaries),
+            Input::KeyRows => ("key rows", Dim::Counted(STATES)),
             Input::DropoutKey => ("dropout key", Dim::Fixed(4)),
         }
     }
 }
 
-/// Number of the count of [`Input::States`] in a batch.
+/// Number of the count of [`Input::States`] in a batch, or of [`Input::KeyRows`].
 pub const STATES: usize = 0;
 
 /// Indices of the outputs in `Graph::outputs`.
 pub mod outputs {
     /// One vector per token `[T, H]`: the last hidden state, unless a module after an encoder replaces it.
     pub const TOKENS: usize = 0;
-    /// What an encoder and its modules compute of each text `[B, D]`: its vector, or its scores. All later outputs are
-    /// further columns of these rows.
+    /// What an encoder and its modules compute of each text `[B, D]`: its vector, or its scores; none of a model whose result
+    /// are the tokens' vectors. All later outputs are further columns of these rows.
     pub const TEXTS: usize = 1;
 }
 

@@ -16,6 +16,8 @@ use crate::{Error, Result};
 const LONGEST_FILE: u64 = 100_000_000;
 /// Bytes of memory that a byte of JSON may take: a list of numbers of one digit has the most.
 const PARSED: u128 = 32;
+/// The file with the class that saved a folder, and the settings of the model.
+pub(super) const MODEL_SETTINGS: &str = "config_sentence_transformers.json";
 /// File names under which versions of sentence-transformers save the settings.
 pub const SETTINGS_FILES: [&str; 7] = [
     "sentence_bert_config.json",

@@ -1,6 +1,7 @@
 //! The modules of `modules.json` after the encoder, read into data and added to the graph.
 
 mod known;
+mod mask;
 mod read;
 mod settings;
 #[cfg(test)]
@@ -10,7 +11,8 @@ use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
 pub(super) use known::{WORDS_AS_SCORES, left_out};
 pub use known::{known_modules, unknown_module};
-pub(super) use read::read_head;
+pub use mask::MultiVectorMask;
+pub(super) use read::{DENSE_OF_PYLATE, read_head};
 pub use settings::Columns;
 
 /// A value that one module gives and others read.
@@ -95,6 +97,8 @@ pub enum Head {
         /// Columns.
         dimension: usize,
     },
+    /// Chooses among the tokens' vectors, after the graph.
+    MultiVectorMask(MultiVectorMask),
     /// A module that computes nothing in the graph: its name.
     Idle(&'static str),
     /// `x / max(||x||, 1e-12)`.
@@ -164,6 +168,9 @@ impl Head {
             Head::Dense { input, output, activation, .. } => ("Dense", format!("{input} to {output}, {activation:?}")),
             Head::LayerNorm { dimension, .. } => ("LayerNorm", format!("{dimension}")),
             Head::Normalize { .. } => ("Normalize", String::new()),
+            Head::MultiVectorMask(mask) => {
+                ("MultiVectorMask", format!("without {} tokens in {}", mask.skipped.len(), mask.tasks.join(", ")))
+            }
             Head::Idle(name) => (name, String::new()),
         }
     }

@@ -66,6 +66,21 @@ impl Listing {
         }
     }
 
+    /// The same list with modules after it that have no files of their own.
+    pub fn followed_by(mut self, kinds: &[&str]) -> Self {
+        for kind in kinds {
+            let place = self.modules.len();
+            let row = Row { kind: (*kind).to_owned(), path: String::new(), takes_task: false, place };
+            self.modules.push(Listed::Module(row));
+        }
+        self
+    }
+
+    /// Whether it lists a module of this kind outside routes.
+    pub fn lists(&self, kind: &str) -> bool {
+        self.modules.iter().any(|module| matches!(module, Listed::Module(row) if row.kind == kind))
+    }
+
     /// The modules that texts of a task pass through, in order.
     ///
     /// # Errors

@@ -112,6 +112,8 @@ pub struct EncoderSpec {
     pub slopes: Vec<f32>,
     /// Whether a token sees only itself and earlier tokens.
     pub causal: bool,
+    /// Whether no token sees the last ones of a text, which expansion has put there: each sees the keys of the others.
+    pub unseen_expansion: bool,
     /// Probability of dropout in training, of the embeddings, the weights of attention and the results of both parts of a
     /// layer; 0 for none, as in inference.
     pub dropout: f32,
@@ -155,6 +157,11 @@ impl EncoderSpec {
             adapters.chosen = Some(place);
         }
         adapted
+    }
+
+    /// The same for texts that end with tokens which see and are not seen.
+    pub fn with_unseen_expansion(&self) -> Self {
+        EncoderSpec { unseen_expansion: true, ..self.clone() }
     }
 
     /// Replaces the layers by as many others.

@@ -52,6 +52,15 @@ pub struct Tokens {
     pub ids: Vec<u32>,
     /// Segment of each token: from the tokenizer's template if the model takes segments, else 0.
     pub type_ids: Vec<u32>,
+    /// How many of the last ones are not the text's: they were put there to expand a query.
+    pub expansion: usize,
+}
+
+impl Tokens {
+    /// The tokens of a text, by their ids and segments.
+    pub fn new(ids: Vec<u32>, type_ids: Vec<u32>) -> Self {
+        Tokens { ids, type_ids, expansion: 0 }
+    }
 }
 
 /// The tokenizer of a model's folder; truncation and padding set in tokenizer.json are overridden.

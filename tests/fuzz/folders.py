@@ -36,7 +36,7 @@ def builders():
     made |= {f"variant {name}": ("sentences", partial(build, name)) for name in VARIANTS}
     made |= {f"ternary {name}": ("sentences", partial(ternary.build, name)) for name in ternary.ROWS}
     made |= {f"router {name}": ("sentences", partial(routers.build, name)) for name in routers.table()}
-    for kind in ("scores", "words"):
+    for kind in ("scores", "words", "vectors"):
         made |= {f"{kind} {name}": (kind, partial(heads.build, kind, name)) for name in heads.table()[kind]}
     return made | {"static": ("sentences", table)}
 
@@ -103,19 +103,29 @@ def corpus(folder, given):
 
 def rows(kind, folder, device, dtype, alone=False):
     """A model's results for all texts; with a check that a text has them alone."""
-    from grilly import CrossEncoder, SentenceTransformer, SparseEncoder
+    from grilly import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
 
-    made = {"sentences": SentenceTransformer, "scores": CrossEncoder, "words": SparseEncoder}[kind]
+    classes = {"sentences": SentenceTransformer, "scores": CrossEncoder, "words": SparseEncoder}
+    made = (classes | {"vectors": MultiVectorEncoder})[kind]
     options = {} if dtype is None else {"model_kwargs": {"dtype": dtype}}
     with made(str(folder), device=device, **options) as model:
         more = {"convert_to_sparse_tensor": False} if kind == "words" else {}
         texts, call = (PAIRS, model.predict) if kind == "scores" else (TEXTS, partial(model.encode, **more))
+        call = partial(summed, model) if kind == "vectors" else call
         found = call(texts)
         if not np.isfinite(found).all():
             raise Fault(f"not finite: {found}")
         if alone and not np.array_equal(np.stack([call(text) for text in texts]), found):
             raise Fault("a text alone has other numbers than in the batch")
         return found, model.dtype
+
+
+def summed(model, texts):
+    """The sums of a text's vectors as a query and as a document, in a row."""
+    if isinstance(texts, str):
+        return summed(model, [texts])[0]
+    sides = zip(model.encode_query(texts), model.encode_document(texts), strict=True)
+    return np.stack([np.concatenate([rows.sum(axis=0) for rows in pair]) for pair in sides])
 
 
 # --------------------------------------------------------------------------------------------------------------- damage

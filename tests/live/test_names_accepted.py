@@ -10,7 +10,7 @@ from models import heads, routers
 from sentence_transformers import util as their_util
 from sentence_transformers.util import decorators
 
-from grilly import CrossEncoder, SentenceTransformer, SparseEncoder
+from grilly import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
 from grilly.sentence_transformer.aliases import OLDER, OLDER_POSITIONS
 
 PAIRS = [("a dog", "the cat and a dog"), ("one two three", ""), ("a dog", "a dog")]
@@ -20,6 +20,7 @@ CLASSES = (
     sentence_transformers.SentenceTransformer,
     sentence_transformers.SparseEncoder,
     sentence_transformers.CrossEncoder,
+    sentence_transformers.MultiVectorEncoder,
 )
 
 
@@ -35,6 +36,12 @@ def sparse(tmp_path_factory):
     folders = heads.build_both("words", "bert", tmp_path_factory.mktemp("words"))
     with SparseEncoder(folders[0], device="cpu") as ours:
         yield ours, sentence_transformers.SparseEncoder(str(folders[1]), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory):
+    with MultiVectorEncoder(heads.build("vectors", "bert", tmp_path_factory.mktemp("vectors")), device="cpu") as ours:
+        yield ours
 
 
 # ----------------------------------------------------------------------------------------------------------- keywords
@@ -151,10 +158,11 @@ def test_calls_of_the_constructor(rankers, arguments, options):
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_every_name_of_an_instance(kind, rankers, sparse, checkpoint):
+def test_every_name_of_an_instance(kind, rankers, sparse, late, checkpoint):
     """Those of torch's modules, too, are here or say what to do."""
     with SentenceTransformer(checkpoint("base"), device="cpu") as plain:
-        model = {"SentenceTransformer": plain, "SparseEncoder": sparse[0], "CrossEncoder": rankers[0]}[kind.__name__]
+        models = (plain, sparse[0], rankers[0], late)
+        model = dict(zip((kind.__name__ for kind in CLASSES), models, strict=True))[kind.__name__]
         for name in dir(kind):
             if not name.startswith("_") and not hasattr(model, name):
                 with pytest.raises(AttributeError, match="is left out: .{12}"):

@@ -12,20 +12,35 @@ TABLE = families.FIXTURES / "heads.json"
 
 
 def table() -> dict[str, dict[str, dict]]:
-    """Rows by task, `scores` or `words`, then by name."""
+    """Rows by task, `scores`, `words` or `vectors`, then by name."""
     return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def write(fixture: dict, folder: Path) -> Path:
+    """Writes a row of the table, whose markers become added tokens, as PyLate's."""
+    families.write(fixture, folder)
+    if markers := fixture.get("markers"):
+        path = folder / "tokenizer.json"
+        tokenizer = json.loads(path.read_text(encoding="utf-8"))
+        first = 1 + max(tokenizer["model"]["vocab"].values())
+        plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": True, "special": False}
+        tokenizer["added_tokens"] += [
+            {"id": first + place, "content": marker} | plain for place, marker in enumerate(markers)
+        ]
+        path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    return folder
 
 
 def build(task: str, name: str, folder: Path) -> Path:
     """Writes a checkpoint into `folder/name` and returns that path."""
-    return families.write(table()[task][name], folder / name)
+    return write(table()[task][name], folder / name)
 
 
 def build_for_reference(task: str, name: str, folder: Path) -> Path:
     """The same for transformers: with its own configuration where it cannot read that of the fixture."""
     fixture = table()[task][name]
     config = fixture.get("reference_config", fixture["files"]["config.json"])
-    return families.write(fixture | {"files": fixture["files"] | {"config.json": config}}, folder / name)
+    return write(fixture | {"files": fixture["files"] | {"config.json": config}}, folder / name)
 
 
 def build_both(task: str, name: str, folder: Path) -> tuple[Path, Path]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import LONG
 
-from grilly import CrossEncoder, SparseEncoder, VulkanSentenceTransformer
+from grilly import CrossEncoder, MultiVectorEncoder, SparseEncoder, VulkanSentenceTransformer
 from grilly.errors import GrillyError, NotFiniteError
 from grilly.sentence_transformer.saving import METHODS
 
@@ -22,7 +22,7 @@ from .spoil import change_json, rewrite
 
 TEXT = "A dog and a cat met the mayor of a small town near the river on Monday."
 TABLES = {"families": families.table(), **heads.table()}
-CLASSES = {"scores": CrossEncoder, "words": SparseEncoder}
+CLASSES = {"scores": CrossEncoder, "words": SparseEncoder, "vectors": MultiVectorEncoder}
 TYPES = ["float32", "float16", "bfloat16", "int8"]
 WRONG = [np.nan, -np.inf]
 COMBINATIONS = list(itertools.product([*TYPES, *METHODS], WRONG))

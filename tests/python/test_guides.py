@@ -101,6 +101,16 @@ def test_the_code_for_sparse_embeddings_runs(run, tmp_path):
     assert "'sparsity_ratio'" in done.output
 
 
+def test_the_code_for_late_interaction_runs(run, tmp_path):
+    folder = heads.build("vectors", "bert-pylate", tmp_path)
+    (block,) = python(GUIDES / "late-interaction.md")
+    code = block.replace("lightonai/GTE-ModernColBERT-v1", str(folder))
+    assert str(folder) in code
+    done = run(code + "print(scores.shape, [hit['text'] for hit in hits])")
+    assert done.status == 0, done.errors
+    assert done.output.startswith("(1, 2) ['")
+
+
 def test_the_guide_to_models_lists_the_families_that_load():
     [line] = re.findall(r"^Families that load \(`model_type` in config.json\): (.*)\.$", guide("models"), re.MULTILINE)
     assert line == ", ".join(f"`{name}`" for name, _, _ in _core.model_rows())

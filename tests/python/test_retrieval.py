@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grilly import SentenceTransformer, util
+from grilly import MultiVectorEncoder, SentenceTransformer, util
 from grilly.errors import InvalidArgumentError
 
 # Made by tests/fixtures/make_retrieval.py with sentence-transformers: rows of whole numbers, so that scores are exact.
@@ -118,7 +118,9 @@ def test_small_functions():
     norms = np.linalg.norm(util.normalize_embeddings(corpus + 1).astype(np.float64), axis=1)
     assert np.abs(norms - 1).max() < 1e-6
     assert np.array_equal(util.pytorch_cos_sim(corpus, corpus), util.cos_sim(corpus, corpus))
-    for function in util.SimilarityFunction:
-        assert function.value in SentenceTransformer.SUPPORTED_SIMILARITY_FN_NAMES
+    of_tokens = MultiVectorEncoder.SUPPORTED_SIMILARITY_FN_NAMES
+    known = (*SentenceTransformer.SUPPORTED_SIMILARITY_FN_NAMES, *of_tokens)
+    assert known == tuple(util.SimilarityFunction.possible_values())
+    for function in known[: -len(of_tokens)]:
         assert util.SimilarityFunction.to_similarity_fn(function)(corpus, corpus).shape == (len(corpus),) * 2
         assert util.SimilarityFunction.to_similarity_pairwise_fn(function)(corpus, corpus).shape == (len(corpus),)

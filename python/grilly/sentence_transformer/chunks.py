@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.everywhere import normalized
 from grilly.inputs import as_int, as_list, need_type, positive
 from grilly.sentence_transformer.calls import Request
 from grilly.sentence_transformer.encoding import Encoding, Texts
 from grilly.sentence_transformer.windows import (
     TokenRows,
     check_model,
-    normalized,
     overlap_of,
     pooled,
     token_rows,

@@ -11,12 +11,13 @@ import numpy.typing as npt
 from grilly._core import Encoded
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
+from grilly.everywhere import normalized
 from grilly.inputs import as_list, check_options, need_one_of, need_type, parted, path_text, positive
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.calls import Call, Calls, Request, progress
 from grilly.sentence_transformer.settings import Settings
 from grilly.sentence_transformer.streaming import PART, in_file, in_parts
-from grilly.sentence_transformer.windows import Windowed, normalized, overlap_of, windowed
+from grilly.sentence_transformer.windows import Windowed, overlap_of, windowed
 from grilly.tensors import stored, to_tensor, token_features
 
 __all__ = ["Encoding", "Output", "Texts", "Wanted"]

@@ -174,6 +174,12 @@ class Normalize(Module):
     config_keys = ("module_input_name", "module_output_name")
 
 
+class MultiVectorMask(Module):
+    """The choice of a text's token vectors that are scored."""
+
+    config_keys = ("skiplist_words", "skiplist_tasks", "keep_only_token_ids")
+
+
 class Dropout(Module):
     """A module that does nothing when encoding."""
 
@@ -221,7 +227,7 @@ KINDS: dict[str, Callable[[ModuleSequence, tuple[int, ...], str], Module]] = {
     kind.__name__: kind
     for kind in (
         Transformer, StaticEmbedding, Pooling, SpladePooling, Dense, LayerNorm, WeightedLayerPooling, Normalize,
-        Dropout, Router,
+        MultiVectorMask, Dropout, Router,
     )
 }  # fmt: skip
 

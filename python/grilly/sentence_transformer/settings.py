@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from grilly.closed import closed
+from grilly.errors import UnsupportedError
 from grilly.inputs import need_one_of, positive
 from grilly.sentence_transformer.aliases import older_name
 from grilly.sentence_transformer.arguments import ModelArguments, Options
@@ -41,6 +42,8 @@ class Similar(ModuleSequence):
     kept = (*ModuleSequence.kept, "_similarity_fn_name")
     #: The functions by name, each of all pairs and of rows at the same place.
     _similarities: ClassVar[Mapping[str, tuple[Similarity, Similarity]]] = SIMILARITIES
+    #: Functions of sentence-transformers that are left out, each with the reason.
+    _refused_similarities: ClassVar[Mapping[str, str]] = {}
     #: The function where neither the constructor nor the model names one.
     usual_similarity: ClassVar[str] = "cosine"
 
@@ -55,12 +58,14 @@ class Similar(ModuleSequence):
 
     @property
     def similarity_fn_name(self) -> str:
-        """`"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`: the function of `similarity`; may be set."""
+        """The function of `similarity`, one of `SUPPORTED_SIMILARITY_FN_NAMES`; may be set."""
         return self._similarity_fn_name or self.usual_similarity
 
     @similarity_fn_name.setter
     def similarity_fn_name(self, value: Any) -> None:
         name = getattr(value, "value", value)
+        if isinstance(name, str) and name in self._refused_similarities:
+            raise UnsupportedError(f"similarity_fn_name is {name!r}: {self._refused_similarities[name]}")
         need_one_of(name, (*self._similarities, None), "similarity_fn_name")
         self._similarity_fn_name = name
 

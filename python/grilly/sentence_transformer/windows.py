@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, UnsupportedError
-from grilly.everywhere import EVERYWHERE, computed
+from grilly.everywhere import normalized
 from grilly.inputs import as_int
 from grilly.sentence_transformer.calls import Call
-from grilly.tensors import normalize_rows
 
-__all__ = ["TokenRows", "check_model", "normalized", "overlap_of", "pooled", "token_rows", "windowed"]
+__all__ = ["TokenRows", "check_model", "overlap_of", "pooled", "token_rows", "windowed"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -170,11 +169,6 @@ def pooled(model: Any, tokens: Sequence[Floats], modes: Sequence[str]) -> Floats
     if any(type(module).__name__ == "Normalize" for module in model):
         return normalized(found, model._core.numerics)
     return found
-
-
-def normalized(rows: Floats, numerics: str) -> Floats:
-    """Rows divided by their norms, by what the numbers of a model mean."""
-    return computed("normalize", rows) if numerics == EVERYWHERE else normalize_rows(rows)
 
 
 def windowed(model: Any, call: Call, texts: Sequence[str], overlap: int) -> Windowed:

@@ -56,7 +56,9 @@ pub(super) fn build(files: &Files<'_>, described: &Described) -> Result<Vec<Buil
     let graph = |spec: &EncoderSpec| graph(files, described, spec);
     let tasks = spec.adapters.as_ref().map_or(0, |adapters| adapters.tasks.len());
     let adapted = (0..tasks).map(|place| graph(&spec.with_adapter(place)));
-    let built = once(graph(spec)).chain(adapted).collect::<Result<Vec<_>>>()?;
+    let unseen = files.sentence.expansion.as_ref().filter(|expansion| !expansion.seen);
+    let expanded = unseen.map(|_| graph(&spec.with_unseen_expansion()));
+    let built = once(graph(spec)).chain(adapted).chain(expanded).collect::<Result<Vec<_>>>()?;
     // An adapter needs the weights themselves and its own.
     let needed = built.last().map_or_else(Vec::new, |built| encoder::needed(&built.graph));
     let of_decoder = |name: &str| spec.decoder.as_ref().is_some_and(|decoder| name.starts_with(&decoder.prefix));

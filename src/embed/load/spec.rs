@@ -74,6 +74,10 @@ fn transformer(files: &Files<'_>) -> Result<Described> {
         true => tokenizer,
         false => tokenizer.without_surroundings()?,
     };
+    let tokenizer = match sentence.markers.is_empty() {
+        true => tokenizer,
+        false => tokenizer.with_beginnings(&sentence.markers)?,
+    };
     if arguments.processor.contains_key("padding_side") {
         check_padding(&spec, &tokenizer)?;
     }

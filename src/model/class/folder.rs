@@ -38,8 +38,9 @@ pub fn read_listing(folder: &Path, class: &Class) -> Result<Option<Listing>> {
         return Ok(None);
     }
     let saved = saved_class(folder)?;
-    match saved == class.name {
-        true => Listing::read(folder),
+    let implied = if class.older == Some(&*saved) { class.implied } else { &[] };
+    match saved == class.name || !implied.is_empty() {
+        true => Ok(Listing::read(folder)?.map(|listing| listing.followed_by(implied))),
         false if class.reads_others => Ok(None),
         false => Err(class.other(folder, &saved)),
     }
@@ -85,7 +86,7 @@ pub fn read_listed(folder: &Path, class: &Class, rows: &[Row], config: &Map<Stri
         First::StaticEmbedding => (None, vec![Head::mean()]),
     };
     for row in rest {
-        heads.push(read_head(folder, row, config)?);
+        heads.push(read_head(folder, row, config, class.result)?);
     }
     (class.check)(&path, task, &heads)?;
     let (transformer, takes_task) = (row.path.clone(), row.takes_task);

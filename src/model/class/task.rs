@@ -7,20 +7,23 @@ use serde_json::Value;
 use super::{CLASSES, Class};
 use crate::Result;
 use crate::model::fields::{Fields, shown, unsupported};
-use crate::model::files::{read_fields, transformer_settings};
+use crate::model::files::{MODEL_SETTINGS, read_fields, transformer_settings};
+use crate::model::heads::{DENSE_OF_PYLATE, Feature};
+use crate::model::routes::Listing;
 use crate::model::task_head::Task;
 
-/// The file with the class that saved a folder.
-pub(super) const SETTINGS: &str = "config_sentence_transformers.json";
-
-/// The class that saved a folder with `modules.json`; older versions had only the first.
+/// The class that saved a folder with `modules.json`; older versions had only the first, and PyLate its own, which it did not
+/// always name.
 pub(super) fn saved_class(folder: &Path) -> Result<String> {
-    let path = folder.join(SETTINGS);
+    let path = folder.join(MODEL_SETTINGS);
     let stated = match path.exists() {
         true => read_fields(&path, |fields| Ok(fields.text("model_type").map(str::to_owned)))?,
         false => None,
     };
-    Ok(stated.unwrap_or_else(|| CLASSES[0].name.to_owned()))
+    let of_pylate = || matches!(Listing::read(folder), Ok(Some(listing)) if listing.lists(DENSE_OF_PYLATE));
+    let unnamed = || if of_pylate() { CLASSES.iter().find_map(|class| class.older) } else { None };
+    let found = stated.or_else(|| unnamed().map(str::to_owned));
+    Ok(found.unwrap_or_else(|| CLASSES[0].name.to_owned()))
 }
 
 /// A task, a Transformer's `transformer_task`, and the names of the value that it gives and of the model's output.
@@ -60,8 +63,8 @@ pub(super) fn read_task(transformer: &Path, class: &Class, usual: Option<Task>) 
     if let Some(value) = fields.text("module_output_name").filter(|value| value != gives) {
         return other("module_output_name", value, format!("only {gives:?} is known"));
     }
-    if fields.is_set("query_expansion") {
-        return other("query_expansion", "set", "only \"null\" is known".into());
+    if fields.is_set("query_expansion") && class.result != Feature::Tokens {
+        return other("query_expansion", "set", "only a MultiVectorEncoder expands queries: remove it".into());
     }
     if let Some(modalities) = fields.object("modality_config") {
         if fields.get("module_output_name").is_none() {

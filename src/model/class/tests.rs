@@ -1,3 +1,5 @@
+mod vectors;
+
 use std::fs;
 
 use serde_json::json;
@@ -52,7 +54,8 @@ fn a_folder_of_another_class_is_bare_or_refused() {
     assert_eq!(scores(&embedding).unwrap(), scores(&TempDir::new().unwrap()).unwrap());
     for (saved, remedy) in [
         ("CrossEncoder", "CrossEncoder loads it"),
-        ("MultiVectorEncoder", "known are SentenceTransformer, CrossEncoder, SparseEncoder"),
+        ("ColBERT", "MultiVectorEncoder loads it"),
+        ("Reranker", "known are SentenceTransformer, CrossEncoder, SparseEncoder, MultiVectorEncoder"),
     ] {
         write(&embedding, SETTINGS, json!({"model_type": saved}));
         let error = read_modules(embedding.path()).unwrap_err();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{LONGEST_TEXT, SentenceConfig};
+use super::{Expansion, LONGEST_TEXT, SentenceConfig};
 use crate::model::arguments::Arguments;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::files::transformer_settings;
@@ -71,7 +71,18 @@ pub(super) fn read(
     let Some((path, values)) = transformer_settings(transformer)? else { return Ok(()) };
     let mut fields = Fields::new(&values, &path);
     config.max_seq_length = fields.optional_size("max_seq_length", 1..=LONGEST_TEXT);
-    config.task_lengths = ["query_length", "document_length"].map(|key| fields.optional_size(key, 1..=LONGEST_TEXT));
+    for (place, key) in ["query_length", "document_length"].into_iter().enumerate() {
+        config.task_lengths[place] = fields.optional_size(key, 1..=LONGEST_TEXT).or(config.task_lengths[place]);
+    }
+    if fields.is_null("query_expansion") || fields.get("query_expansion").is_some() {
+        config.expansion = fields.within("query_expansion", Expansion::read);
+    }
+    if let (Some(most), Some(Expansion { length, .. })) = (config.task_lengths[0], &config.expansion)
+        && most < *length
+    {
+        let problem = format!("query_length is {most}, less than length {length} of query_expansion: leave it out");
+        fields.fault(problem);
+    }
     config.do_lower_case = fields.flag_or("do_lower_case", false);
     if let Some(modalities) = fields.object("modality_config") {
         config.messages = read_messages(modalities, &path)?;

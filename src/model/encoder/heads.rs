@@ -83,6 +83,9 @@ impl Builder<'_> {
         for head in after.modules {
             self.module(head, &mut features, states)?;
         }
+        if after.result == Feature::Tokens {
+            return Ok(vec![features.tokens]);
+        }
         let result = match features.get(after.result) {
             None if after.result == Feature::Sentence => self.pool("pooling", vec![PoolMode::Mean], features.tokens)?,
             None => {
@@ -198,7 +201,7 @@ impl Builder<'_> {
                 };
                 features.write(*gives, y);
             }
-            Head::Idle(_) => {}
+            Head::MultiVectorMask(_) | Head::Idle(_) => {}
             Head::LayerNorm { path, dimension } => {
                 let x = features.read(Feature::Sentence, head)?;
                 self.check_columns(x, *dimension, &format!("{path}: dimension"))?;

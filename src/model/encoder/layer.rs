@@ -143,6 +143,7 @@ impl Builder<'_> {
         let offsets = self.input(Input::Offsets);
         let [q, k, v] = qkv;
         let ([k, v], key_offsets) = match self.cache {
+            None if spec.unseen_expansion => self.seen(&node("attention"), [k, v])?,
             None => ([k, v], offsets),
             // A step's tokens are the last of their text.
             Some(rows) => {

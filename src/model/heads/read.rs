@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::known::unknown_module;
-use super::{Feature, Head, SpladePooling};
+use super::{Feature, Head, SpladePooling, mask};
 use crate::Result;
 use crate::model::fields::{Fields, shown, unsupported};
-use crate::model::files::read_fields;
+use crate::model::files::{MODEL_SETTINGS, read_fields};
 use crate::model::routes::Row;
 use crate::ops::{ActivationKind, PoolMode};
 
@@ -40,9 +40,16 @@ pub(super) const ACTIVATIONS: [(&str, ActivationKind); 6] = [
     ("Sigmoid", ActivationKind::Sigmoid),
 ];
 
+/// The Dense of PyLate, which is that of sentence-transformers for the tokens' vectors.
+pub(in crate::model) const DENSE_OF_PYLATE: &str = "pylate.models.Dense.Dense";
+
 /// What the settings of a module are read from.
 pub(super) struct Place<'a> {
+    /// The model's.
+    folder: &'a Path,
     row: &'a Row,
+    /// What a module without a statement reads.
+    usual: Feature,
     /// Of the module.
     path: PathBuf,
     /// config.json of the first module.
@@ -52,35 +59,53 @@ pub(super) struct Place<'a> {
 type ReadModule = fn(&Place<'_>) -> Result<Head>;
 
 /// The modules that are read after the first.
-pub(super) const MODULES: [(&str, ReadModule); 7] = [
+pub(super) const MODULES: [(&str, ReadModule); 8] = [
     ("WeightedLayerPooling", |place| {
         let head = read_all(&place.path, |fields| Ok(read_weighted_layers(fields, &place.row.path)))?;
         Ok(if hidden_states(place.config, &place.path)? { head } else { Head::Idle("WeightedLayerPooling") })
     }),
     ("Pooling", |place| read_all(&place.path, |fields| read_pooling(fields, &place.path))),
     ("SpladePooling", |place| read_all(&place.path, read_splade)),
-    ("Dense", |place| read_fields(&place.path, |fields| read_dense(fields, &place.path, &place.row.path))),
+    ("Dense", |place| read_fields(&place.path, |fields| read_dense(fields, place))),
     ("LayerNorm", |place| {
         let dimension = read_all(&place.path, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
         Ok(Head::LayerNorm { path: place.row.path.clone(), dimension })
     }),
     // Older versions save neither a folder nor a configuration.
     ("Normalize", |place| {
-        let of = match place.path.exists() {
+        let of = match place.path.exists() && !place.is_implied() {
             true => read_fields(&place.path, |fields| read_normalize(fields, &place.path))?,
-            false => Feature::Sentence,
+            false => place.usual,
         };
         Ok(Head::Normalize { of })
+    }),
+    ("MultiVectorMask", |place| match place.is_implied() {
+        true => read_fields(&place.folder.join(MODEL_SETTINGS), |fields| Ok(mask::of_pylate(fields))),
+        false => read_all(&place.path, mask::read),
     }),
     ("Dropout", |_| Ok(Head::Idle("Dropout"))),
 ];
 
-/// A module after the first, whose config.json is `config`.
-pub(in crate::model) fn read_head(folder: &Path, row: &Row, config: &Map<String, Value>) -> Result<Head> {
-    let Some((_, read)) = MODULES.iter().find(|(name, _)| *name == row.kind) else {
-        return Err(unknown_module(&folder.join("modules.json"), &row.kind));
+impl Place<'_> {
+    /// Whether modules.json does not list the module, which has no files then.
+    fn is_implied(&self) -> bool {
+        self.row.path.is_empty()
+    }
+}
+
+/// A module after the first, whose config.json is `config`, in a model that gives `result`.
+pub(in crate::model) fn read_head(
+    folder: &Path,
+    row: &Row,
+    config: &Map<String, Value>,
+    result: Feature,
+) -> Result<Head> {
+    let usual = if result == Feature::Tokens { Feature::Tokens } else { Feature::Sentence };
+    let kind = if usual == Feature::Tokens && row.kind == DENSE_OF_PYLATE { "Dense" } else { row.kind.as_str() };
+    let Some((_, read)) = MODULES.iter().find(|(name, _)| *name == kind) else {
+        return Err(unknown_module(&folder.join("modules.json"), kind));
     };
-    read(&Place { row, path: folder.join(&row.path).join("config.json"), config })
+    read(&Place { folder, row, usual, path: folder.join(&row.path).join("config.json"), config })
 }
 
 /// Reads a configuration in which other keys are faults: the reference fails for them, and a misspelt one would be left out.
@@ -167,13 +192,14 @@ fn read_splade(fields: &mut Fields<'_>) -> Result<Head> {
     Ok(Head::SpladePooling(SpladePooling { mode, twice }))
 }
 
-fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head> {
+fn read_dense(fields: &mut Fields<'_>, place: &Place<'_>) -> Result<Head> {
+    let (path, folder) = (&place.path, &place.row.path);
     let input = fields.size("in_features", 1..=MOST_COLUMNS);
     let output = fields.size("out_features", 1..=MOST_COLUMNS);
     let bias = fields.flag_or("bias", true);
     let residual = fields.flag_or("use_residual", false);
     let activation = fields.text("activation_function").unwrap_or("torch.nn.modules.activation.Tanh");
-    let [of, gives] = read_features(fields, path)?;
+    let [of, gives] = read_features(fields, path, place.usual)?;
     for key in ["init_weight", "init_bias"] {
         fields.get(key);
     }
@@ -187,12 +213,12 @@ fn read_dense(fields: &mut Fields<'_>, path: &Path, folder: &str) -> Result<Head
         let what = format!("activation_function {activation:?}");
         return Err(unsupported(path, what, format!("known are {known} of torch.nn")));
     };
-    Ok(Head::Dense { path: folder.to_owned(), of, gives, input, output, bias, activation: *kind, residual })
+    Ok(Head::Dense { path: folder.clone(), of, gives, input, output, bias, activation: *kind, residual })
 }
 
 /// What a Normalize module reads and replaces.
 fn read_normalize(fields: &mut Fields<'_>, path: &Path) -> Result<Feature> {
-    let [of, gives] = read_features(fields, path)?;
+    let [of, gives] = read_features(fields, path, Feature::Sentence)?;
     if of == gives {
         return Ok(of);
     }
@@ -200,8 +226,8 @@ fn read_normalize(fields: &mut Fields<'_>, path: &Path) -> Result<Feature> {
     Err(unsupported(path, format!("module_output_name {:?}", gives.name()), reason))
 }
 
-/// What a module reads, and what its result is.
-fn read_features(fields: &mut Fields<'_>, path: &Path) -> Result<[Feature; 2]> {
+/// What a module reads, `usual` if it does not say, and what its result is.
+fn read_features(fields: &mut Fields<'_>, path: &Path, usual: Feature) -> Result<[Feature; 2]> {
     let mut named = |key: &str, other: Feature| match fields.text(key) {
         None => Ok(other),
         Some(name) => Feature::ALL.into_iter().find(|feature| feature.name() == name).ok_or_else(|| {
@@ -209,7 +235,7 @@ fn read_features(fields: &mut Fields<'_>, path: &Path) -> Result<[Feature; 2]> {
             unsupported(path, format!("{key} {name:?}"), format!("known are {known}"))
         }),
     };
-    let read = named("module_input_name", Feature::Sentence)?;
+    let read = named("module_input_name", usual)?;
     let given = named("module_output_name", read)?;
     if given != read && [read, given] != [Feature::Sentence, Feature::Scores] {
         let what = format!("module_output_name {:?}", given.name());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::read::ACTIVATIONS;
-use super::{Feature, Head, SpladePooling};
+use super::{Feature, Head, MultiVectorMask, SpladePooling};
 
 /// Columns of the vectors that modules pass on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,11 @@ impl Head {
             }
             Head::LayerNorm { dimension, .. } => json!({"dimension": dimension}),
             Head::Normalize { of } => json!({"module_input_name": of.name(), "module_output_name": of.name()}),
+            Head::MultiVectorMask(MultiVectorMask { skipped, tasks, kept }) => json!({
+                "skiplist_words": skipped,
+                "skiplist_tasks": tasks,
+                "keep_only_token_ids": if kept.is_empty() { Value::Null } else { json!(kept) },
+            }),
             Head::Idle(_) => json!({}),
         }
     }

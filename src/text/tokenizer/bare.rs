@@ -1,10 +1,12 @@
 //! Texts without special tokens around them, and what chat templates put there in their place.
 
 use serde_json::Value;
-use tokenizers::PostProcessorWrapper;
+use tokenizers::{AddedToken, PostProcessorWrapper};
 
-use super::{Tokenizer, Tokens, each};
+use super::files::fault;
+use super::{Tokenizer, Tokens, each, guarded};
 use crate::Result;
+use crate::error::brief;
 
 impl Tokenizer {
     /// The same tokenizer, which puts no special tokens around texts.
@@ -17,6 +19,25 @@ impl Tokenizer {
         Tokenizer::of(loaded)
     }
 
+    /// The same tokenizer, for which each of `beginnings` that it knows, or else its first word, is one token wherever a text has
+    /// it.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::load`].
+    pub fn with_beginnings(self, beginnings: &[String]) -> Result<Self> {
+        let mut loaded = self.loaded;
+        let known = |text: &&str| loaded.tokenizer.token_to_id(text).is_some();
+        let parts = beginnings.iter().filter_map(|text| {
+            let word = text.split_whitespace().next()?;
+            [text.as_str(), word].into_iter().find(known)
+        });
+        let tokens: Vec<AddedToken> = parts.map(|text| AddedToken::from(text, true).normalized(false)).collect();
+        let path = loaded.path.clone();
+        guarded(|| loaded.tokenizer.add_special_tokens(tokens))
+            .map_err(|e| fault(&path, format!("cannot be used: {}", brief(e))))?;
+        Tokenizer::of(loaded)
+    }
+
     /// As [`Tokenizer::encode`], without the special tokens around a text.
     ///
     /// # Errors
@@ -26,7 +47,7 @@ impl Tokenizer {
         each(texts, "text", |text| {
             let ids = self.cut_ids(text, most, side)?;
             let type_ids = vec![0; ids.len()];
-            Ok(Tokens { ids, type_ids })
+            Ok(Tokens::new(ids, type_ids))
         })
     }
 

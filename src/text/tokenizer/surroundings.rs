@@ -11,7 +11,7 @@ pub(super) fn post_process(inner: &Library, ids: &[u32], second: Option<&[u32]>)
         Encoding::from_tokens(ids.iter().map(token).collect(), segment)
     };
     let whole = inner.post_process(bare(ids, 0), second.map(|ids| bare(ids, 1)), true)?;
-    Ok(Tokens { ids: whole.get_ids().to_vec(), type_ids: whole.get_type_ids().to_vec() })
+    Ok(Tokens { ids: whole.get_ids().to_vec(), type_ids: whole.get_type_ids().to_vec(), expansion: 0 })
 }
 
 /// The tokens that a template adds before and after every text; applying the template through the library takes a third
@@ -33,6 +33,7 @@ impl Surroundings {
         let cut = |range: std::ops::Range<usize>| Tokens {
             ids: one.ids[range.clone()].to_vec(),
             type_ids: one.type_ids[range].to_vec(),
+            expansion: 0,
         };
         let found =
             Surroundings { before: cut(0..place), own: one.type_ids[place], after: cut(place + 1..one.ids.len()) };
@@ -50,6 +51,7 @@ impl Surroundings {
         Tokens {
             ids: [&before.ids, ids, &after.ids].concat(),
             type_ids: [&before.type_ids, &own[..], &after.type_ids].concat(),
+            expansion: 0,
         }
     }
 }

@@ -265,3 +265,15 @@ fn a_baked_limit_below_the_special_tokens_is_harmless() {
     tiny["truncation"]["max_length"] = json!(1);
     assert_eq!(encode(&load(&[("tokenizer.json", tiny)]), "rain", 9), ids(&["[CLS]", "rain", "[SEP]"]));
 }
+
+#[test]
+fn beginnings_that_the_vocabulary_has_are_one_token() {
+    let plain = || load(&[("tokenizer.json", tokenizer_json())]);
+    let begun = plain().with_beginnings(&["##s ".into(), "rain".into(), "unknown ".into()]).unwrap();
+    let parts = ["[CLS]", "[UNK]", "[UNK]", "[UNK]", "the", "[SEP]"];
+    assert_eq!(encode(&plain(), "##s the", 9), ids(&parts));
+    assert_eq!(encode(&begun, "##s the", 9), ids(&["[CLS]", "##s", "the", "[SEP]"]));
+    // What it does not know stays text.
+    assert_eq!(encode(&begun, "unknown the", 9), encode(&plain(), "unknown the", 9));
+    assert_eq!((begun.id("##s"), begun.id("unknown")), (Some(id("##s")), None));
+}

@@ -1,0 +1,55 @@
+//! MultiVectorEncoder: a vector for each token of a text.
+
+use std::path::Path;
+
+use super::{Bare, Chosen, Class, USUAL};
+use crate::Result;
+use crate::model::fields::unsupported;
+use crate::model::heads::{Feature, Head};
+use crate::model::task_head::Task;
+
+pub(super) static CLASS: Class = Class {
+    name: "MultiVectorEncoder",
+    result: Feature::Tokens,
+    refused: &[("retrieval", "models of images are encoded with sentence-transformers")],
+    bare,
+    check,
+    // PyLate's, in which these modules are not listed.
+    older: Some("ColBERT"),
+    implied: &["MultiVectorMask", "Normalize"],
+    similarities: &["maxsim", "meanmaxsim"],
+    ..USUAL
+};
+
+fn bare(folder: &Bare<'_>) -> Result<Chosen> {
+    let reason = if folder.classes().any(|class| class == "HF_ColBERT") {
+        "load this folder of Stanford's ColBERT with sentence_transformers.MultiVectorEncoder and save it with \
+         save_pretrained, and load that"
+    } else {
+        "without modules.json it has no projection of the tokens' vectors: train one with sentence-transformers, save the \
+         model, and load that"
+    };
+    Err(folder.other(reason))
+}
+
+fn check(path: &Path, _: Option<Task>, heads: &[Head]) -> Result<()> {
+    let of_tokens = |head: &Head| {
+        matches!(
+            head,
+            Head::WeightedLayerPooling { .. }
+                | Head::Dense { of: Feature::Tokens, gives: Feature::Tokens, .. }
+                | Head::Normalize { of: Feature::Tokens }
+                | Head::MultiVectorMask(_)
+                | Head::Idle(_)
+        )
+    };
+    match heads.iter().find(|head| !of_tokens(head)) {
+        None => Ok(()),
+        Some(head) => {
+            let what = format!("module {} of a MultiVectorEncoder", head.shown().0);
+            let reason =
+                "known are MultiVectorMask, and Dense and Normalize with module_input_name \"token_embeddings\"";
+            Err(unsupported(path, what, reason))
+        }
+    }
+}
