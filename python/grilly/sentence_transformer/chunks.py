@@ -47,7 +47,8 @@ class Chunking(Encoding):
         """Embeddings of parts of a text: `pool(rows of the tokens in the part)`, where tokens read the whole text.
 
         A token is in a part if they share a character. The special tokens around a text are in none. Rows are those of
-        `encode(text, output_value="token_embeddings")`; they are pooled in float64, then normalised if the model does.
+        `encode(text, output_value="token_embeddings")`, before they are rounded to a narrower type; they are pooled in
+        float64, then normalised if the model does.
 
         Args:
             text: A str, or a list of str.

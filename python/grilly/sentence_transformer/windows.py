@@ -14,6 +14,7 @@ from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.everywhere import normalized
 from grilly.inputs import as_int
 from grilly.sentence_transformer.calls import Call
+from grilly.vocabulary import UNLIMITED
 
 __all__ = ["TokenRows", "check_model", "overlap_of", "pooled", "token_rows", "windowed"]
 
@@ -57,7 +58,7 @@ def token_rows(model: Any, call: Call, texts: Sequence[str], overlap: int | None
     Raises:
         InvalidArgumentError: An overlap of as many tokens as a window has, or a text that is longer than one.
     """
-    limit = int(model.max_seq_length)
+    limit = int(min(model.max_seq_length, UNLIMITED))
     encoded = model.tokenizer(
         [call.options["prompt"] + text for text in texts], truncation=True, max_length=limit, stride=overlap or 0,
         return_overflowing_tokens=True, return_offsets_mapping=True, return_special_tokens_mask=True,

@@ -129,7 +129,7 @@ fn multi_vector_encoders_of_other_kinds_are_refused() {
         assert!(matches!(error, Error::ModelFormat { .. }) && error.to_string().contains(problem), "{error}");
     }
     for config in
-        [json!({"skiplist_words": 3}), json!({"keep_only_token_ids": [0.5]}), json!({"skiplist": []}), Value::Null]
+        [json!({"skiplist_words": 3}), json!({"keep_only_token_ids": [0.5]}), json!({"skiplist": ["x"]}), Value::Null]
     {
         let error = saved(&[projection(json!({})), ("MultiVectorMask", config)], json!({}));
         assert!(matches!(error, Error::ModelFormat { .. }), "{error}");
