@@ -10,7 +10,9 @@ of_machine=/usr/lib/x86_64-linux-gnu
 
 "$(dirname "$0")/unpack.sh" "$folder" amd64/bookworm-backports 'mesa-vulkan-drivers=25.0.*' libvulkan1
 printf '{"file_format_version": "1.0.1", "ICD": {"api_version": "1.4.0", "library_path": "%s"}}\n' \
-    "$folder$of_machine/libvulkan_radeon.so" >"$folder/icd.json"
+    "$folder$of_machine/libvulkan_radeon.so" >"$folder/icd.json.$$"
+# Renamed when it is whole: another process may read it.
+mv "$folder/icd.json.$$" "$folder/icd.json"
 
 # Without the cache of shaders: what comes from it has no statistics.
 export VK_DRIVER_FILES=$folder/icd.json VK_ICD_FILENAMES=$folder/icd.json MESA_SHADER_CACHE_DISABLE=true

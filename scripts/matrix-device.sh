@@ -10,7 +10,9 @@ libraries=$folder/usr/lib/x86_64-linux-gnu
 
 "$(dirname "$0")/unpack.sh" "$folder" amd64/trixie-backports mesa-vulkan-drivers libvulkan1 vulkan-validationlayers
 printf '{"file_format_version": "1.0.1", "ICD": {"api_version": "1.4.0", "library_path": "%s"}}\n' \
-    "$libraries/libvulkan_lvp.so" >"$folder/icd.json"
+    "$libraries/libvulkan_lvp.so" >"$folder/icd.json.$$"
+# Renamed when it is whole: another process may read it.
+mv "$folder/icd.json.$$" "$folder/icd.json"
 
 export VK_DRIVER_FILES=$folder/icd.json VK_ICD_FILENAMES=$folder/icd.json
 # Debian's stable release has a validation layer that does not know matrices. Tests may name other layers.
