@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 
 __all__ = ["RowFile"]
@@ -17,15 +18,13 @@ __all__ = ["RowFile"]
 HEADER = 128
 
 
+@closed()
 class RowFile:
     """A .npy file of a matrix, to which rows are added: first the rows, then their number in the header.
 
     Args:
         path: The file.
         resume: Whether rows are added to those of a file that is there; otherwise there must be none, or an empty one.
-
-    Attributes:
-        rows: How many rows the file has.
 
     Raises:
         InvalidArgumentError: A file that is there, or is no such matrix, or cannot be written.
@@ -45,7 +44,7 @@ class RowFile:
     """
 
     def __init__(self, path: Path, resume: bool) -> None:
-        self.rows, self._path = 0, path
+        self._rows, self._path = 0, path
         self._kind: tuple[np.dtype[Any], int] | None = None  # the type, and the columns
         try:
             self._file = path.open("r+b" if path.exists() else "xb")
@@ -62,6 +61,11 @@ class RowFile:
             self._file.close()
             raise
 
+    @property
+    def rows(self) -> int:
+        """How many rows the file has."""
+        return self._rows
+
     def _read_header(self, size: int) -> None:
         file = self._file
         problem = f"{self._path} is not a matrix in NumPy's format, as encode(out=...) writes it"
@@ -73,7 +77,7 @@ class RowFile:
             raise InvalidArgumentError(f"{problem}: {error}") from None
         if len(shape) != 2 or by_columns or dtype.hasobject or file.tell() != HEADER:
             raise InvalidArgumentError(problem)
-        self.rows, self._kind = shape[0], (dtype, shape[1])
+        self._rows, self._kind = shape[0], (dtype, shape[1])
         end = HEADER + shape[0] * shape[1] * dtype.itemsize
         if size < end:
             raise InvalidArgumentError(f"{self._path} has {size} bytes, expected {end} for {shape[0]} rows")
@@ -101,7 +105,7 @@ class RowFile:
             self._write_header()
         self._file.write(np.ascontiguousarray(rows).data)
         self._file.flush()
-        self.rows += len(rows)
+        self._rows += len(rows)
         self._write_header()
 
     def _write_header(self) -> None:

@@ -24,9 +24,8 @@ __all__ = ["Encoding", "Output", "Texts", "Wanted"]
 
 Texts = str | Sequence[str] | npt.NDArray[Any]
 Output = Literal["sentence_embedding", "token_embeddings"]
-# Keywords of texts that are encoded part by part.
-STREAM = ("out", "resume")
-OWN = (*STREAM, "windows")
+# Keywords beside those of the modules.
+OWN = ("out", "resume", "windows")
 OUTPUTS = (None, "sentence_embedding", "token_embeddings")
 
 
