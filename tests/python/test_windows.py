@@ -145,6 +145,16 @@ def test_bad_windows_are_told(model: SentenceTransformer) -> None:
             model.encode([TEXT], windows=windows)
     with pytest.raises(InvalidArgumentError, match=r"texts\[1\] is a pair"):
         model.encode([TEXT, (TEXT, SHORT)], windows=4)
+    with pytest.raises(InvalidTypeError, match=r"texts\[1\] is of type int, expected str"):
+        model.encode([TEXT, 5], windows=4)
+    with pytest.raises(InvalidTypeError, match=r"texts\[0\] is of type NoneType"):
+        model.encode([None], windows=4, prompt="query: ")
+
+
+def test_no_texts_have_no_chunks(model: SentenceTransformer) -> None:
+    assert model.encode_chunks([], []) == []
+    (none,) = model.encode_chunks([SHORT], [[]])
+    assert none.shape == (0, 384) and model.encode_chunks(SHORT, []).shape == (0, 384)
 
 
 def test_chunks_are_pooled_of_the_tokens_that_share_a_character(model: SentenceTransformer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -97,17 +98,17 @@ class Chunking(Encoding):
         ]
         request = Request(prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, device=device)
         call = self._call(request, None)
-        results = list[npt.NDArray[Any]]()
         begun = len(call.options["prompt"])
-        for place, (own, tokens) in enumerate(zip(found, token_rows(self, call, items, overlap), strict=True)):
-            chunks = [
-                rows_in(tokens, begun + start, begun + end, f"spans[{place}][{number}]")
-                for number, (start, end) in enumerate(own)
-            ]
-            rows = pooled(self, chunks, modes) if chunks else np.empty((0, self.get_embedding_dimension()), np.float32)
-            rows = rows if kept is None else np.ascontiguousarray(rows[:, :kept])
-            rows = normalized(rows, call.core.numerics) if normalize_embeddings else rows
-            results.append(stored(rows, call.core.dtype_for(None)))
+        chunks = [
+            rows_in(tokens, begun + start, begun + end, f"spans[{place}][{number}]")
+            for place, (own, tokens) in enumerate(zip(found, token_rows(self, call, items, overlap), strict=True))
+            for number, (start, end) in enumerate(own)
+        ]
+        rows = pooled(self, chunks, modes) if chunks else np.empty((0, self.get_embedding_dimension()), np.float32)
+        rows = rows if kept is None else np.ascontiguousarray(rows[:, :kept])
+        rows = normalized(rows, call.core.numerics) if normalize_embeddings else rows
+        ends = accumulate(len(own) for own in found)
+        results = np.split(stored(rows, call.core.dtype_for(None)), list(ends))[: len(found)]
         return results[0] if single else results
 
 

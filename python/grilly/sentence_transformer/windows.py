@@ -12,7 +12,7 @@ import numpy.typing as npt
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.everywhere import normalized
-from grilly.inputs import as_int
+from grilly.inputs import as_int, need_type
 from grilly.sentence_transformer.calls import Call
 from grilly.vocabulary import UNLIMITED
 
@@ -56,8 +56,11 @@ def token_rows(model: Any, call: Call, texts: Sequence[str], overlap: int | None
         overlap: Tokens; None refuses texts that need more than one window.
 
     Raises:
+        InvalidTypeError: A text is not a str.
         InvalidArgumentError: An overlap of as many tokens as a window has, or a text that is longer than one.
     """
+    for number, each in enumerate(texts):
+        need_type(each, str, f"texts[{number}]", "str")
     limit = int(min(model.max_seq_length, UNLIMITED))
     encoded = model.tokenizer(
         [call.options["prompt"] + text for text in texts], truncation=True, max_length=limit, stride=overlap or 0,
@@ -81,36 +84,36 @@ def token_rows(model: Any, call: Call, texts: Sequence[str], overlap: int | None
         # A tokenizer that truncates on the left begins with the last window.
         rows.sort(key=lambda row: offsets[row][~special[row]][:1].tolist())
         kept = [
-            (row, place)
+            (row, kept_places(special[row], number > 0, number + 1 < len(rows), overlap or 0))
             for number, row in enumerate(rows)
-            for place in kept_places(special[row], number > 0, number + 1 < len(rows), overlap or 0)
         ]
         joined.append(
             TokenRows(
-                ids=[encoded["input_ids"][row][place] for row, place in kept],
-                rows=np.stack([found.tokens[row][place] for row, place in kept]),
-                offsets=np.stack([offsets[row][place] for row, place in kept]),
-                special=np.array([special[row][place] for row, place in kept]),
+                ids=[token for row, places in kept for token in encoded["input_ids"][row][places]],
+                rows=np.concatenate([found.tokens[row][places] for row, places in kept]),
+                offsets=np.concatenate([offsets[row][places] for row, places in kept]),
+                special=np.concatenate([special[row][places] for row, places in kept]),
                 whole=found.texts[rows[0]] if len(rows) == 1 else None,
             )
         )
     return joined
 
 
-def kept_places(special: npt.NDArray[np.bool_], before: bool, after: bool, overlap: int) -> list[int]:
+def kept_places(special: npt.NDArray[np.bool_], before: bool, after: bool, overlap: int) -> slice:
     """Which tokens of a window are the text's, where another window comes before or after.
 
     Example:
         >>> import numpy as np
         >>> from grilly.sentence_transformer.windows import kept_places
         >>> window = np.array([True, False, False, False, False, False, True])
-        >>> kept_places(window, False, True, 3), kept_places(window, True, False, 3)
+        >>> first, last = kept_places(window, False, True, 3), kept_places(window, True, False, 3)
+        >>> np.arange(7)[first].tolist(), np.arange(7)[last].tolist()
         ([0, 1, 2, 3, 4], [3, 4, 5, 6])
     """
     own = np.flatnonzero(~special)
     first = own[(overlap + 1) // 2] if before else 0
     end = own[len(own) - overlap // 2 - 1] + 1 if after else len(special)
-    return list(range(first, end))
+    return slice(int(first), int(end))
 
 
 def check_model(model: Any) -> tuple[str, ...]:
@@ -177,7 +180,9 @@ def windowed(model: Any, call: Call, texts: Sequence[str], overlap: int) -> Wind
     modes, prompt = check_model(model), call.options["prompt"]
     found = token_rows(model, call, texts, overlap)
     first = 0 if not prompt or model[1].include_prompt else model._core.prompt_length(prompt)
-    rows = [pooled(model, [each.rows[first:]], modes)[0] if each.whole is None else each.whole for each in found]
+    long = [each.rows[first:] for each in found if each.whole is None]
+    pools = iter(pooled(model, long, modes) if long else ())
+    rows = [next(pools) if each.whole is None else each.whole for each in found]
     return Windowed(np.stack(rows), [each.rows for each in found], [each.ids for each in found])
 
 
