@@ -75,6 +75,12 @@ impl Engine {
         self.0.reason()
     }
 
+    /// The most bytes of an array that kernels can read, and those of the device's memory; `None` of the CPU.
+    #[getter]
+    fn limits(&self) -> Option<(u64, u64)> {
+        self.0.capabilities().map(|facts| (facts.storage_buffer_range.min(facts.allocation), facts.memory))
+    }
+
     /// Uploads a contiguous NumPy array of float32, float16, int32, uint32, int8 or uint8 to the device.
     fn upload(slf: &Bound<'_, Self>, array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
         let shape = array.shape().to_vec();

@@ -208,10 +208,11 @@ pub(crate) fn check_arguments(arguments: Name) -> PyResult<Vec<String>> {
     Ok(Arguments::of_caller(&arguments.0)?.1)
 }
 
-/// `"run"`, or `"everywhere"` with its version, for a name of either.
+/// `"run"`, or `"everywhere"` with its version, for a name of either; by default the process' choice.
 #[pyfunction]
-pub(crate) fn numerics_name(name: Name) -> PyResult<&'static str> {
-    Ok(name.0.parse::<Numerics>()?.name())
+#[pyo3(signature = (name=None))]
+pub(crate) fn numerics_name(name: Option<Name>) -> PyResult<&'static str> {
+    Ok(name.map_or(Ok(shaders::read().numerics), |name| name.0.parse::<Numerics>())?.name())
 }
 
 /// Refuses training, of which `what` is a part, where numbers are to be the same everywhere.

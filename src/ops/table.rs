@@ -37,6 +37,7 @@ macro_rules! each_op {
                 }
                 linear { Linear = linear }
                 matmul { Matmul = matmul }
+                max_sim { MaxSim = max_sim }
                 normalize { Normalize = normalize }
                 pool { Pool = pool, PoolBackward = pool_backward }
                 quantize_rows { QuantizeRows = quantize_rows }
@@ -52,6 +53,7 @@ macro_rules! each_op {
                 sgd { Sgd = sgd }
                 softmax { Softmax = softmax, SoftmaxBackward = softmax_backward }
                 sort_indices { SortIndices = sort_indices }
+                top_k { TopK = top_k }
                 weighted_sum { WeightedSum = weighted_sum }
             }
             // Fused ops with kernels on Vulkan devices; the CPU runs the steps of their definitions.

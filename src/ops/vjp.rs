@@ -17,6 +17,8 @@ pub(super) const SECOND: &str = "it is a derivative, and second derivatives are 
 pub(super) const PARTS: &str = "networks that are trained use the fused attention";
 /// Of an op on integers.
 pub(super) const INTEGERS: &str = "integers have no derivative";
+/// Of a choice among elements.
+pub(super) const CHOICE: &str = "what is chosen changes in steps";
 /// Of a norm and the rounding of its rows.
 pub(super) const STEPS: &str = "gradients are those of the norm and of the rounding, which plans join later";
 /// Of an op on the rows of experts.

@@ -21,6 +21,7 @@ from cases import (
     products,
     quantized,
     rows,
+    search,
     softmaxes,
     training,
 )
@@ -28,7 +29,7 @@ from cases.table import OpCase
 
 FAMILIES = (
     activations, elementwise, softmaxes, compositions, rows, products, attention_parts, attending, attending_backward,
-    gathering, experts, fused, fused_products, quantized, training, hebbian, moments, growth, edges,
+    gathering, search, experts, fused, fused_products, quantized, training, hebbian, moments, growth, edges,
 )  # fmt: skip
 CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 

@@ -93,6 +93,7 @@ fn rows_on_the_cpu() {
         "quantized_linear",
         "route",
         "sort_indices",
+        "top_k",
         "layer_norm_quantize_rows",
         "rms_norm_quantize_rows",
     ];

@@ -159,4 +159,11 @@ def attention() -> Iterator[Call]:
                 yield Call(f"{name}-gradients", "attention_backward", both, given, dtype, kernels, "rows-in-lanes")
 
 
-CALLS = [*products(), *integers(), *attention()]
+def search() -> Iterator[Call]:
+    rng = np.random.default_rng(3)
+    queries, documents = attending.offsets(33, 5, 12), attending.offsets(3, 70, 16, 0, 65)
+    operands = [(rng.random((starts[-1], 48)) - 0.5).astype(np.float16) for starts in (queries, documents)]
+    yield Call("float16-max-sim", "max_sim", [*operands, queries, documents], {}, "float16", ("max-sim-matrix{}",))
+
+
+CALLS = [*products(), *integers(), *attention(), *search()]

@@ -303,3 +303,25 @@ def test_the_variance_of_a_norm_does_not_cancel(put):
     print(f"largest error by (x - E[x])^2 {ours:.1e}, by E[x^2] - E[x]^2 {by_squares:.1e}")
     # What is left is the rounding of the mean.
     assert ours <= 4 * 1000 * U and by_squares >= 30 * ours
+
+
+def test_topk(put):
+    x = values(3, 4, 700)
+    found, columns = (np.asarray(part) for part in functional.topk(put(x), 20))
+    expected = np.argsort(-x, axis=-1, kind="stable")[..., :20]
+    assert columns.dtype == np.int32 and np.array_equal(columns, expected)
+    assert np.array_equal(found, np.take_along_axis(x, expected, axis=-1))
+    mask = np.arange(700) % 2 == 1
+    _, columns = functional.topk(put(x), 350, mask=mask)
+    assert (np.asarray(columns) % 2 == 1).all()
+    found, columns = (np.asarray(part) for part in functional.topk(put(x[0, 0]), 3, mask=np.arange(700) == 5))
+    assert columns.tolist() == [5, -1, -1] and found[1:].tolist() == [-np.inf] * 2
+
+
+def test_topk_refuses_what_does_not_fit():
+    for arguments in (([1.0, 2.0], 3), ([1.0, 2.0], 0), ([], 1), (1.0, 1)):
+        with pytest.raises(errors.InvalidArgumentError):
+            functional.topk(*arguments)
+    for mask in ([1, 0, 1], [0.5, 0.5]):
+        with pytest.raises(errors.InvalidArgumentError, match="mask"):
+            functional.topk([1.0, 2.0], 1, mask=mask)

@@ -39,7 +39,9 @@ def test_value(engine, case):
     results = run(engine, case, operands)
     found = results[0]
     half = any(result.dtype == np.float16 for result in results)
-    own = case.op in ("embedding_sum", "layer_norm_weight_backward", "route") or case.op.endswith("quantize_rows")
+    own = case.op in ("embedding_sum", "layer_norm_weight_backward", "max_sim", "route") or case.op.endswith(
+        "quantize_rows"
+    )
     own = own or "wide" in case.attributes
     wanted = case.attributes.get("to", "float16" if not own and operands[0].dtype == np.float16 else None)
     if wanted:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from grilly.functional.activations import *
 from grilly.functional.attention import *
 from grilly.functional.attention_parts import *
+from grilly.functional.choosing import *
 from grilly.functional.cross_entropy import *
 from grilly.functional.dropout import *
 from grilly.functional.embedding import *

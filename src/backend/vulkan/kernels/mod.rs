@@ -17,6 +17,7 @@ mod experts;
 mod grow_unit;
 pub mod linear;
 mod matmul;
+mod max_sim;
 mod pool;
 mod quantize;
 mod reduce;
@@ -24,6 +25,7 @@ mod rope;
 pub mod rows;
 mod rowwise;
 mod sort_indices;
+mod top_k;
 
 #[cfg(test)]
 mod flash_limits;
@@ -40,7 +42,7 @@ pub use self::everywhere::with_integers;
 use self::{
     attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
     embedding_backward::*, embedding_sum::*, everywhere::*, everywhere_experts::*, everywhere_sums::*, experts::*,
-    grow_unit::*, linear::*, matmul::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*, sort_indices::*,
+    grow_unit::*, linear::*, matmul::*, max_sim::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*, sort_indices::*, top_k::*,
 };
 use super::Capabilities;
 use super::kernel::Dispatch;

@@ -17,7 +17,7 @@ mod reduce;
 mod softmax;
 
 use self::quantized::Same;
-use super::{Memory, dequantize_rows, integer_linear, quantize_rows, quantized_linear, set_rows};
+use super::{Memory, dequantize_rows, integer_linear, quantize_rows, quantized_linear, set_rows, top_k};
 use crate::backend::cpu::simd::{Standard, sum_in_chains};
 use crate::backend::cpu::step::Step;
 use crate::ops::Op;
@@ -52,6 +52,7 @@ pub(super) fn run(step: &Step<'_>, op: &Op, memory: Memory<'_, '_>) -> Result<()
         Op::Route(op) => experts::route(step, op, memory),
         Op::SetRows(op) => set_rows::set_rows(step, op, memory.into()),
         Op::Softmax(op) => softmax::softmax(step, op, memory.into()),
+        Op::TopK(op) => top_k::top_k(step, op, memory),
         Op::WeightedSum(op) => experts::weighted_sum(step, op, memory.into()),
         other => Err(refused(other.name())),
     }
