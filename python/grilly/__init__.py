@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from grilly.errors import ShaderNotFound as ShaderNotFound
     from grilly.multi_vector_encoder import MultiVectorEncoder as MultiVectorEncoder
     from grilly.profiling import profile as profile
+    from grilly.search import Index as Index
     from grilly.sentence_transformer import *
     from grilly.sparse_encoder import SparseEncoder as SparseEncoder
     from grilly.util import SimilarityFunction as SimilarityFunction
@@ -49,6 +50,7 @@ _HOMES = _places.by_name(
         "grilly.devices": "configure info reset_stats stats",
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
         "grilly.multi_vector_encoder": "MultiVectorEncoder",
+        "grilly.search": "Index",
         "grilly.profiling": "profile",
         "grilly.sentence_transformer": "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer",
         "grilly.sparse_encoder": "SparseEncoder",

@@ -1,4 +1,4 @@
-"""Scores of texts that have a vector for each token, in NumPy on the CPU; tensors give tensors."""
+"""Scores of texts that have a vector for each token, in NumPy or on a device; tensors give tensors."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly.errors import InvalidArgumentError
-from grilly.inputs import logger
+from grilly import _core, fallbacks
+from grilly.errors import DeviceError, InvalidArgumentError
+from grilly.inputs import device_name, logger
 from grilly.resources import need
+from grilly.search.texts import late_scores
 from grilly.tensors import as_array, holds_tensors, to_tensor
 
 __all__ = ["LATE_SIMILARITIES", "maxsim", "maxsim_pairwise", "mean_maxsim", "mean_maxsim_pairwise"]
 
 Vectors = npt.NDArray[np.float64]
+Host = npt.NDArray[Any]
 #: The score of a document without a vector, below that of any other.
 EMPTY = -1e9
 
@@ -30,7 +33,8 @@ def maxsim(
 ) -> Any:
     """Scores of all queries with all documents: `s[i, j] = sum_t max_u a[i, t] . b[j, u]`, over their vectors.
 
-    Computed on the CPU, pair by pair in float64, and rounded to float32: a score has the same bits among any others.
+    By default computed on the CPU, pair by pair in float64, and rounded to float32; on a GPU in float32, of two sides
+    of float16 on its matrix cores. A score has the same bits among any others.
 
     Args:
         a: Vectors of queries: a list of `(T, D)`, arrays or torch tensors; `(N, T, D)`, in which rows of zeros are
@@ -40,7 +44,8 @@ def maxsim(
         b_mask: Those of documents, likewise.
         chunk_elements: Accepted; no more than one pair is in memory at a time.
         length_normalize: Whether a score is divided by the number of the query's vectors.
-        device: Accepted; scores are computed on the CPU.
+        device: `"vulkan"`, or `"vulkan:N"`: scores are computed there, or on the CPU in its place if it fails; default
+            the CPU.
 
     Returns:
         float32 `(N, M)`; a torch tensor if `a` or `b` has tensors. A document without vectors scores -1e9, before it
@@ -62,10 +67,16 @@ def maxsim(
     """
     queries, documents = both(a, b, a_mask, b_mask)
     need((len(queries), len(documents)), np.float32, f"scores of {len(queries)} and {len(documents)} texts")
+    found = None if device is None else scores_on(device_name(device), queries, documents)
+    if found is not None:
+        if length_normalize:
+            found /= np.array([max(len(query), 1) for query in queries], np.float32)[:, None]
+        return to_tensor(found) if holds_tensors(a) or holds_tensors(b) else found
     scores = np.empty((len(queries), len(documents)), np.float32)
+    wide_queries = [np.array(query, np.float64) for query in queries]
     for column, document in enumerate(documents):
         wide = np.array(document, np.float64)
-        for row, query in enumerate(queries):
+        for row, query in enumerate(wide_queries):
             scores[row, column] = score(query, wide, length_normalize)
     return to_tensor(scores) if holds_tensors(a) or holds_tensors(b) else scores
 
@@ -109,7 +120,8 @@ def maxsim_pairwise(
         raise InvalidArgumentError(f"there are {len(queries)} queries and {len(documents)} documents, expected as many")
     pairs = zip(queries, documents, strict=True)
     scores = np.array(
-        [score(query, np.array(document, np.float64), length_normalize) for query, document in pairs], np.float32
+        [score(np.array(query, np.float64), np.array(own, np.float64), length_normalize) for query, own in pairs],
+        np.float32,
     )
     return to_tensor(scores) if holds_tensors(a) or holds_tensors(b) else scores
 
@@ -171,8 +183,23 @@ def score(query: Vectors, document: Vectors, mean: bool) -> float:
     return total / max(len(query), 1) if mean else total
 
 
-def both(a: Any, b: Any, a_mask: Any, b_mask: Any) -> tuple[list[Vectors], list[npt.NDArray[Any]]]:
-    """The vectors of queries, in float64, and those of documents, as they are."""
+def scores_on(device: str, queries: list[Host], documents: list[Host]) -> npt.NDArray[np.float32] | None:
+    """Scores `(N, M)` that a GPU computes; None where it cannot, or is not asked to."""
+    if device == "cpu":
+        return None
+    columns = next((rows.shape[1] for rows in [*queries, *documents] if len(rows)), 1)
+    narrow = all(rows.dtype == np.float16 for rows in [*queries, *documents])
+    try:
+        return late_scores(_core.engine(device.replace("auto", "vulkan")), columns, narrow, queries, documents)
+    except DeviceError as error:
+        if fallbacks.strict():
+            raise
+        fallbacks.note("maxsim", error)
+        return None
+
+
+def both(a: Any, b: Any, a_mask: Any, b_mask: Any) -> tuple[list[Host], list[Host]]:
+    """The vectors of queries and those of documents, as they are."""
     queries, documents = (
         matrices(given, mask, name) for given, mask, name in ((a, a_mask, "a"), (b, b_mask, "b"))
     )  # fmt: skip
@@ -181,7 +208,7 @@ def both(a: Any, b: Any, a_mask: Any, b_mask: Any) -> tuple[list[Vectors], list[
         raise InvalidArgumentError(f"vectors have {' and '.join(map(str, sorted(widths)))} columns, expected as many")
     if any(len(document) == 0 for document in documents):
         logger.warning("a document without a vector that is scored has the score %g", EMPTY)
-    return [np.array(query, np.float64) for query in queries], documents
+    return queries, documents
 
 
 def matrices(given: Any, mask: Any, name: str) -> list[npt.NDArray[Any]]:

@@ -24,7 +24,7 @@ def python(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["functional", "arrays", "kernels", "learning-rules", "nn", "quantization", "training"]
+    "name", ["functional", "arrays", "kernels", "learning-rules", "nn", "quantization", "search", "training"]
 )
 def test_the_code_of_a_guide_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,150 @@
+"""Texts of an index that have a vector for each token, and their scores by MaxSim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grilly import _core
+from grilly.closed import closed
+from grilly.errors import InvalidTypeError
+from grilly.search.blocks import Block, OnDevice, rows_of_block
+from grilly.search.rows import KINDS, Call
+from grilly.search.vectors import checked
+
+__all__ = ["EMPTY", "Texts", "late_scores"]
+
+Host = npt.NDArray[Any]
+#: The score of a document without a vector, below that of any other.
+EMPTY = -1e9
+#: Vectors of a query, for an estimate of memory.
+LONG = 32
+
+
+@closed()
+class Texts:
+    """Matrices `(T, D)` of an element type, end to end; the last array of a block has where each one's rows begin."""
+
+    def __init__(self, columns: int, dtype: str, call: Call, size: int) -> None:
+        self.columns, self.kind, self.call, self.size = columns, KINDS[dtype], call, size
+        self._blocks: list[Block] = []
+
+    @property
+    def count(self) -> int:
+        """How many texts there are."""
+        return sum(len(block[-1]) - 1 for block in self._blocks)
+
+    def add(self, texts: Any, finite: bool = True) -> None:
+        """Texts after those that are there."""
+        rows, starts = packed(texts, self.columns, "vectors", finite)
+        self.add_block([*self.kind.encode(self.call, rows), starts])
+
+    def add_block(self, block: Block) -> None:
+        """Texts as a block has them, cut into blocks of `size` rows; a text is never cut."""
+        starts, first = block[-1], 0
+        while first < len(starts) - 1:
+            last = self._blocks[-1] if self._blocks and 2 * self._blocks[-1][-1][-1] < self.size else None
+            room = self.size - (int(last[-1][-1]) if last else 0)
+            end = max(int(np.searchsorted(starts, starts[first] + room, side="right")) - 1, first + 1)
+            rows = slice(starts[first], starts[end])
+            part = [*(array[rows] for array in block[:-1]), (starts[first : end + 1] - starts[first]).astype(np.int32)]
+            if last:
+                self._blocks[-1] = joined(last, part)
+            else:
+                self._blocks.append(part)
+            first = end
+
+    def queries(self, queries: Any, finite: bool = True) -> tuple[list[Block], int]:
+        """Queries as they are compared, and how many there are."""
+        rows, starts = packed(queries, self.columns, "queries", finite)
+        return [[rows, starts.astype(np.int32)]], len(starts) - 1
+
+    def ready(self, queries: list[_core.Array]) -> list[_core.Array]:
+        """Queries on a device, in the type in which they are compared."""
+        return [self.kind.ready(self.call, queries[0]), *queries[1:]]
+
+    @property
+    def largest(self) -> int:
+        """Numbers in memory for a query and a block, at most."""
+        products = max((int(block[-1][-1]) for block in self._blocks), default=0)
+        return (
+            LONG * products if self.call.is_everywhere else max((len(block[-1]) for block in self._blocks), default=0)
+        )
+
+    def parts(self, queries: Block, most: int) -> Iterator[Block]:
+        """Queries in parts of so many, at least one."""
+        *rows, starts = queries
+        for first in range(0, len(starts) - 1, max(1, most)):
+            own = starts[first : first + max(1, most) + 1]
+            yield [*(array[own[0] : own[-1]] for array in rows), own - own[0]]
+
+    def __iter__(self) -> Iterator[tuple[int, int, Block]]:
+        """The number of the first text of each block, how many it has, and its arrays."""
+        first = 0
+        for block in self._blocks:
+            yield first, len(block[-1]) - 1, block
+            first += len(block[-1]) - 1
+
+    def scores(self, queries: list[_core.Array], block: list[_core.Array]) -> _core.Array:
+        """Scores of all queries with the texts of a block `(Q, N)`."""
+        *rows, starts = block
+        return max_sim(self.call, queries[0], self.kind.decode(self.call, rows, self.columns), queries[1], starts)
+
+
+def max_sim(
+    call: Call, queries: _core.Array, documents: _core.Array, query_starts: _core.Array, starts: _core.Array
+) -> _core.Array:
+    """Scores `(Q, N)` of packed texts, float32; -1e9 for a document without vectors."""
+    if not call.is_everywhere:
+        return call("max_sim", queries, documents, query_starts, starts)[0]
+    # The products have the same bits everywhere; sums are added in order.
+    products = call("matmul", queries, documents, transpose_b=True)[0].numpy()
+    scores = np.zeros((len(query_starts.numpy()) - 1, len(starts.numpy()) - 1), np.float32)
+    for column, (first, end) in enumerate(pairwise(starts.numpy().tolist())):
+        if first == end:
+            scores[:, column] = EMPTY
+            continue
+        largest = products[:, first:end].max(axis=1)
+        for row, (begin, stop) in enumerate(pairwise(query_starts.numpy().tolist())):
+            for value in largest[begin:stop]:
+                scores[row, column] += value
+    return queries.engine.upload(scores)
+
+
+def late_scores(
+    engine: _core.Engine, columns: int, narrow: bool, queries: Sequence[Host], documents: Sequence[Host]
+) -> npt.NDArray[np.float32]:
+    """Scores `(Q, N)` of matrices with matrices, on a device, in float16 if `narrow`; any of them may have no rows."""
+    call, device = Call(_core.numerics_name()), OnDevice(engine, 0, None)
+    dtype = "float16" if narrow and not call.is_everywhere else "float32"
+    store = Texts(columns, dtype, call, rows_of_block(device.block_bytes, KINDS[dtype].row_bytes(columns)))
+    store.add([rows.reshape(len(rows), -1 if len(rows) else columns) for rows in documents], finite=False)
+    forms, count = store.queries(
+        [rows.reshape(len(rows), -1 if len(rows) else columns) for rows in queries], finite=False
+    )
+    given = store.ready([engine.upload(array) for array in forms[-1]])
+    parts = [store.scores(given, device.arrays(first, block, 0)).numpy() for first, _, block in store]
+    return np.concatenate([np.empty((count, 0), np.float32), *parts], axis=1)
+
+
+def joined(first: Block, second: Block) -> Block:
+    """The texts of two blocks."""
+    rows = (np.concatenate(pair) for pair in zip(first[:-1], second[:-1], strict=True))
+    return [*rows, np.concatenate([first[-1], first[-1][-1] + second[-1][1:]])]
+
+
+def packed(
+    texts: Any, columns: int, name: str, finite: bool = True
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Matrices as one `(T, D)`, float32, and where each one's rows begin; a matrix alone is one text."""
+    if isinstance(texts, np.ndarray) and texts.ndim == 2:
+        texts = [texts]
+    if not isinstance(texts, Sequence | np.ndarray) or isinstance(texts, str | bytes):
+        raise InvalidTypeError(f"{name} are of type {type(texts).__name__}, expected a list of matrices (T, {columns})")
+    rows = [checked(text, columns, f"{name}[{place}]", finite) for place, text in enumerate(texts)]
+    starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return np.concatenate([np.empty((0, columns), np.float32), *rows]), starts
