@@ -108,7 +108,8 @@ class CrossEncoder(Scoring, Moving):
         self.activation_fn = function or self.get_default_activation_fn()
         self._say(f"backend={given.backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
         try:
-            self.set_keep_in_fp32_modules(given.keep_in_fp32_modules or [])
+            stated = self._core.settings["keep_in_fp32_modules"]
+            self.set_keep_in_fp32_modules(given.keep_in_fp32_modules or stated or [])
         except GrillyError:
             self.close()
             raise

@@ -86,6 +86,12 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
     """
 
     kind = "MultiVectorEncoder"
+    _card = (
+        "sentence-similarity",
+        "Texts to a vector of {} numbers for each of their tokens",
+        'queries = model.encode_query(["A query."])\ndocuments = model.encode_document(["A text.", "Another."])\n'
+        "print(model.similarity(queries, documents))",
+    )
 
     @constructor(MultiVectorArguments)
     def __init__(self, given: MultiVectorArguments) -> None:

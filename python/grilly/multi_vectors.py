@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from grilly.late_interaction import LATE_SIMILARITIES
+from grilly.sentence_transformer.saving import Saving
 from grilly.sentence_transformer.settings import Similar
 
 __all__ = ["MultiVectors"]
 
+#: PyLate's settings of what begins the texts of a task, which are one token if the tokenizer knows them.
+BEGINNINGS = {"query": "query_prefix", "document": "document_prefix"}
+
 XTR = "it compares with all documents of a batch and is for training; take 'maxsim' or 'meanmaxsim'"
 
 
-class MultiVectors(Similar):
+class MultiVectors(Similar, Saving):
     """A loaded model of a vector per token."""
 
     usual_similarity: ClassVar[str] = "maxsim"
@@ -53,3 +57,11 @@ class MultiVectors(Similar):
             (2,)
         """
         return self._similarities[self.similarity_fn_name][1](embeddings1, embeddings2, **options)
+
+    def _model_settings(self) -> dict[str, Any]:
+        values = super()._model_settings()
+        for name, key in BEGINNINGS.items():
+            # Readers put it before a prompt that does not begin with it.
+            if not self.prompts.get(name, "").startswith(values.get(key) or ""):
+                del values[key]
+        return values

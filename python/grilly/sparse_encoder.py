@@ -15,6 +15,7 @@ from grilly.sentence_transformer.calls import Calls, Request, progress
 from grilly.sentence_transformer.encoding import Texts
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
+from grilly.sentence_transformer.saving import Saving
 from grilly.sentence_transformer.settings import SimilarArguments
 from grilly.sparse import Floats, SparseRows, most_active
 from grilly.sparse_weights import SparseWeights
@@ -46,7 +47,7 @@ class SparseRequest(Request):
 
 
 @closed("max_active_dims")
-class SparseEncoder(Calls, SparseWeights, Moving):
+class SparseEncoder(Calls, SparseWeights, Moving, Saving):
     """A SPLADE model, with the interface of `sentence_transformers.SparseEncoder`, without torch.
 
     `w_j = max_t log(1 + max(logit_tj, 0))` over the tokens t of a text, for each word j of the vocabulary, with the
@@ -84,6 +85,11 @@ class SparseEncoder(Calls, SparseWeights, Moving):
     kind = "SparseEncoder"
     default_huggingface_organization = "sparse-encoder"
     kept = (*SparseWeights.kept, "max_active_dims")
+    _card = (
+        "feature-extraction",
+        "Texts to a weight for each of {} words",
+        'embeddings = model.encode(["A text.", "Another."])\nprint(model.decode(embeddings, top_k=5))',
+    )
 
     @older_keywords("SparseEncoder")
     @constructor(SparseArguments)

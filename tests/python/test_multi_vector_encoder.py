@@ -211,7 +211,7 @@ def test_numbers_that_are_not_finite(folder):
         model.encode_query("a dog")
 
 
-@pytest.mark.parametrize("name", ["save_pretrained", "push_to_hub", "load_adapter"])
+@pytest.mark.parametrize("name", ["fit", "push_to_hub", "load_adapter"])
 def test_names_that_are_left_out(model, name):
     with pytest.raises(errors.UnsupportedNameError, match=f"MultiVectorEncoder.{name} is left out: "):
         getattr(model, name)

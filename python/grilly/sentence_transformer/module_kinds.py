@@ -28,7 +28,10 @@ FLAGS = {
 class Transformer(Input):
     """The encoder, with its tokenizer, as `model[0]`."""
 
-    config_keys = ("transformer_task", "modality_config", "module_output_name")
+    config_keys = (
+        "transformer_task", "modality_config", "module_output_name", "query_length", "document_length",
+        "query_expansion",
+    )  # fmt: skip
     columns = "embedding_dimension"
 
     @property

@@ -4,20 +4,20 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from grilly import _core
 from grilly.errors import InvalidArgumentError
-from grilly.hub import ROUTERS, listed
+from grilly.hub import FIRST, ROUTERS, listed
 from grilly.inputs import path_text
 from grilly.sentence_transformer.arguments import DTYPE_KEYS
 from grilly.sentence_transformer.module_kinds import FLAGS
 from grilly.sentence_transformer.saved_files import copy, put, read_json, refuse_links, write_json
-from grilly.sentence_transformer.sequence import ModuleSequence
+from grilly.sentence_transformer.saved_modules import Unlisted, settings_of
 
 __all__ = ["Saving"]
 
-# Settings of every class in config_sentence_transformers.json.
+# Settings of every class in config_sentence_transformers.json, the last of those alone whose results are compared.
 COMMON_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name")
 # Keys of the settings' arguments for other libraries that the saved files record elsewhere.
 LIMIT_KEYS = ("model_max_length",)
@@ -31,16 +31,14 @@ METHODS = {
 }
 # Alone it is the method, beside another a key: the products that are left are in 8-bit integers.
 INTEGERS = "grilly_int8"
-# Modules implied by a folder without modules.json.
-BARE_MODULES = [
-    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-]
 CARD = Path(__file__).with_name("card.md")
 
 
-class Saving(ModuleSequence):
+class Saving(Unlisted):
     """A model of any class that can be saved."""
+
+    #: Of a new README.md: the hub's name of the task, what texts become, and lines that call the model.
+    _card: ClassVar[tuple[str, str, str]]
 
     def save_pretrained(
         self,
@@ -52,10 +50,11 @@ class Saving(ModuleSequence):
     ) -> None:
         """Writes the model to the folder `path`, which sentence-transformers and this package load.
 
-        The files are those the model was loaded from. Prompts, the default prompt, `max_seq_length`, `truncate_dim`,
-        the similarity, the pooling of prompts, what was set on the tokenizer and, in config.json, the element type are
-        written with their current values. The weights are copied unchanged: after `half()` or `quant.convert`, float32
-        files are rounded again at each load; of a converted model, and of one in int8, config.json says so.
+        The files are those the model was loaded from, and those of modules that its folder does not list. Prompts, the
+        default prompt, `max_seq_length`, the similarity, the other settings of the class, the pooling of prompts, what
+        was set on the tokenizer and, in config.json, the element type are written with their current values. The
+        weights are copied unchanged: after `half()` or `quant.convert`, float32 files are rounded again at each load;
+        of a converted model, and of one in int8, config.json says so.
 
         Each file is replaced only when the new one is complete, so that a model may be saved over its own folder; a
         link of its name is replaced itself. Other files in `path` are not touched.
@@ -69,6 +68,7 @@ class Saving(ModuleSequence):
 
         Raises:
             InvalidArgumentError: `path` is a file, or a folder in it that belongs to the model is a link.
+            UnsupportedError: `activation_fn` of a CrossEncoder is a function that files cannot name.
             OSError: A file cannot be read or written.
 
         Source: `sentence_transformers.SentenceTransformer.save_pretrained`, version 6.2.
@@ -107,7 +107,7 @@ class Saving(ModuleSequence):
 
     def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
         """Writes the model's files into the empty folder `place`; returns their paths, with unchanged files."""
-        rows = read_json(self._folder / "modules.json", list) or BARE_MODULES
+        rows, unlisted = self._rows()
         modules = list(listed(self._folder, rows))
         folders = list(dict.fromkeys(["", *(path for path, _ in modules)]))
         folders += [os.path.join(path, TEMPLATES) for path in folders if (self._folder / path / TEMPLATES).is_dir()]
@@ -119,7 +119,7 @@ class Saving(ModuleSequence):
         routed = any(kind in ROUTERS for _, kind in modules)
         limit = not routed or self._held.limit is not None
         dtype = not routed or (self._options.dtype or self._options.default_dtype) not in (None, "auto")
-        for path in (path for path, kind in modules if kind == "Transformer"):
+        for path in (path for path, kind in modules if kind in FIRST and kind != "StaticEmbedding"):
             changed[os.path.join(path, _core.TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
             if tokens := self._token_settings.changed():
                 file = os.path.join(path, "tokenizer_config.json")
@@ -127,16 +127,9 @@ class Saving(ModuleSequence):
             if dtype or self._options.rounded_products:
                 changed[os.path.join(path, "config.json")] = self._configuration(path, dtype)
         poolings = [path for path, kind in modules if kind == "Pooling"]
-        if rows is BARE_MODULES:
-            mode = dict(self._core.modules)["Pooling"]
-            modes = mode.split("+")
-            # Without its name the reference takes the mean.
-            changed[os.path.join(poolings[0], "config.json")] = {
-                "word_embedding_dimension": self._core.dimension // len(modes),
-                "pooling_mode_mean_tokens": mode == "mean",
-                "pooling_mode_lasttoken": mode == "lasttoken",
-                "include_prompt": True,
-            }
+        for path, module in unlisted.items():
+            if path:
+                changed[os.path.join(path, "config.json")] = settings_of(module)
         now = self._pooling()
         if now:
             for path in (os.path.join(pooling, "config.json") for pooling in poolings if pooling):
@@ -152,8 +145,9 @@ class Saving(ModuleSequence):
             (place / "README.md").unlink(missing_ok=True)
         elif "README.md" not in made:
             read = "all" if self.max_seq_length == math.inf else f"at most {self.max_seq_length}"
-            facts = {"kind": self.kind, "name": name or target.name, "dimension": self._columns(), "limit": read}
-            text = CARD.read_text(encoding="utf-8").format(**facts)
+            task, what, calls = self._card
+            facts = {"kind": self.kind, "name": name or target.name, "task": task, "limit": read, "calls": calls}
+            text = CARD.read_text(encoding="utf-8").format(what=what.format(self._columns()), **facts)
             (place / "README.md").write_text(text, encoding="utf-8")
             made.append("README.md")
         return list(dict.fromkeys([*made, *changed]))
@@ -168,31 +162,35 @@ class Saving(ModuleSequence):
 
     def _model_settings(self) -> dict[str, Any]:
         """config_sentence_transformers.json with the current settings."""
-        before = read_json(self._folder / "config_sentence_transformers.json", dict)
-        if not (self._folder / "modules.json").exists():
-            before = {}  # not read when the model was loaded
+        before = read_json(self._folder / "config_sentence_transformers.json", dict) if self._is_listed() else {}
         # The model has an attribute for each; those of the class alone are left out where they are not set.
-        now = {key: getattr(self, key) for key in COMMON_SETTINGS}
-        own = {key: getattr(self, key) for key in self._core.settings if key not in COMMON_SETTINGS}
+        now = {key: getattr(self, key) for key in COMMON_SETTINGS if hasattr(self, key)}
+        own = {key: self._setting(key) for key in self._core.settings if key not in COMMON_SETTINGS}
         values = before | {"model_type": self.kind} | now | own
-        return {key: value for key, value in values.items() if key not in own or value is not None}
+        return {key: value for key, value in values.items() if key not in own or value not in (None, [])}
+
+    def _setting(self, key: str) -> Any:
+        """A setting of the class alone, as the file has it."""
+        return getattr(self, key)
 
     def _transformer_settings(self, transformer: str, limit: bool, dtype: bool) -> dict[str, Any]:
         """The first non-empty settings file of the Transformer module: with the current limit if `limit`, and without a
         type if config.json has the current one."""
-        values: dict[str, Any] = {}
-        if (self._folder / "modules.json").exists():
+        first = self[0]
+        if self._is_listed():
             found = (read_json(self._folder / transformer / name, dict) for name in _core.TRANSFORMER_SETTINGS)
             values = next((file for file in found if file), {})
+        else:
+            values = settings_of(first)
         if limit:
             values = values | {"max_seq_length": None if self.max_seq_length == math.inf else self.max_seq_length}
         values.setdefault("do_lower_case", False)
         form = self._core.messages()
-        if form and "modality_config" not in values:  # of a bare folder, whose texts become messages by themselves
-            said = {"method": "forward", "method_output_name": "last_hidden_state"}
+        if form and not self._is_listed():  # the texts of a bare folder become messages by themselves
+            said = first.modality_config["text"]
             values |= {
                 "modality_config": {"text": said, "message": said | {"format": form}},
-                "module_output_name": "token_embeddings",
+                "module_output_name": first.module_output_name,
             }
         for name, older in (("processor_kwargs", "tokenizer_args"), ("config_kwargs", "config_args")):
             passed = json.loads(self._options.arguments)[name]
