@@ -22,6 +22,7 @@ from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
 from grilly.sentence_transformer.settings import SimilarArguments
 from grilly.tensors import stored, to_tensor
+from grilly.token_pooling import pooling_of
 
 __all__ = ["MultiVectorEncoder"]
 
@@ -29,7 +30,6 @@ EXPANDED = (
     "preprocess of queries that are expanded: encode_query(texts, output_value=None) gives their ids and which tokens "
     "are scored"
 )
-POOLED = "token_pooling is not computed here: pool what encode_document gives with sentence-transformers"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,7 +113,7 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
         normalize_embeddings: bool = False,
         pool: dict[str, Any] | None = None,
         chunk_size: int | None = None,
-        token_pooling: None = None,
+        token_pooling: Any = None,
         **options: Any,
     ) -> Any:
         """Vectors of the tokens of `inputs` that are scored: `modules(encoder(prompt + text))`.
@@ -132,7 +132,9 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
             normalize_embeddings: Whether each vector is divided by `max(norm, 1e-12)`.
             pool: Returned by `start_multi_process_pool`; the vectors are the same without.
             chunk_size: Accepted with a pool; no number depends on it.
-            token_pooling: None; another value is refused.
+            token_pooling: What pools the vectors of each text, after `normalize_embeddings`, in texts of its tasks, by
+                default documents: a `grilly.token_pooling.HierarchicalTokenPooling` or another one there, one of
+                sentence-transformers, a factor (vectors for each that stays) or a function of `(T, D)`.
             **options: `task`, which is `"query"` or `"document"`: it chooses the limit of tokens, whether the text is
                 expanded, and which of its tokens are scored. Without one a text is not expanded, and counts as a
                 document for what is scored.
@@ -145,7 +147,6 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
             InvalidTypeError: An item is not a str (also a `TypeError`).
             InvalidArgumentError: An invalid value, an unknown keyword, a lone surrogate (also a `ValueError`).
             NotFiniteError: A vector contains NaN or infinity.
-            UnsupportedError: `token_pooling`.
             UnusableError: After `close()` or a fork.
 
         Source: `sentence_transformers.MultiVectorEncoder.encode`, version 6.2.
@@ -191,8 +192,7 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
         """The result of the three methods."""
         check_options("encode", wanted.options, self._core.call_options)
         need_one_of(wanted.output_value, (None, "token_embeddings"), "output_value")
-        if wanted.token_pooling is not None:
-            raise UnsupportedError(POOLED)
+        pooling = pooling_of(wanted.token_pooling)
         inputs, task = self._task(inputs, wanted.options, wanted.task)
         items, single = as_list(inputs)
         call = self._call(wanted, task)
@@ -212,6 +212,10 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
                 }
                 for ids, scored, rows in zip(found.ids, found.scored, found.tokens, strict=True)
             ]
+            if pooling is not None and pooling.applies_to(task):
+                for features in result:
+                    (rows,) = pooling.pool([features["token_embeddings"][features["attention_mask"]]], task=task)
+                    features |= {"attention_mask": np.ones(len(rows), bool), "token_embeddings": rows}
         else:
             result = [rows[scored] for rows, scored in zip(found.tokens, found.scored, strict=True)]
             if wanted.normalize_embeddings:
@@ -219,6 +223,8 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
             result = [stored(rows, dtype) for rows in result]
             if wanted.convert_to_tensor:
                 result = [to_tensor(rows, dtype) for rows in result]
+            if pooling is not None:
+                result = pooling.pool(result, task=task)
         return result[0] if single else result
 
     def rank(

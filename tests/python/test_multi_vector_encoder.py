@@ -217,11 +217,6 @@ def test_names_that_are_left_out(model, name):
         getattr(model, name)
 
 
-def test_pooled_tokens_are_refused(model):
-    with pytest.raises(errors.UnsupportedError, match="token_pooling is not computed here: pool what encode_document"):
-        model.encode_document(TEXTS, token_pooling=object())
-
-
 def test_a_projection_without_its_tensor(folder):
     rewrite(folder / "1_Dense", lambda tensors: tensors.pop("linear.weight"))
     with pytest.raises(errors.WeightsError, match=r"missing 1_Dense/linear.weight \[24, 36\]"):
