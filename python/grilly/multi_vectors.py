@@ -14,7 +14,7 @@ __all__ = ["MultiVectors"]
 #: PyLate's settings of what begins the texts of a task, which are one token if the tokenizer knows them.
 BEGINNINGS = {"query": "query_prefix", "document": "document_prefix"}
 
-XTR = "it compares with all documents of a batch and is for training; take 'maxsim' or 'meanmaxsim'"
+XTR = "a score depends on the other documents: grilly.xtr_scores computes it; take 'maxsim' or 'meanmaxsim' here"
 
 
 class MultiVectors(Similar, Saving):

@@ -164,7 +164,7 @@ def test_similarity_and_rank(model):
     assert np.allclose(model.similarity(queries, documents), scores / 12, rtol=1e-6)
     with pytest.raises(ValueError, match="similarity_fn_name is 'cosine'"):
         model.similarity_fn_name = "cosine"
-    with pytest.raises(errors.UnsupportedError, match="'xtr': it compares with all documents of a batch"):
+    with pytest.raises(errors.UnsupportedError, match="'xtr': a score depends on the other documents"):
         model.similarity_fn_name = "xtr"
 
 
