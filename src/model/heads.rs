@@ -6,6 +6,7 @@ mod read;
 mod settings;
 #[cfg(test)]
 pub(super) mod tests;
+mod token_pooling;
 
 use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
@@ -14,6 +15,7 @@ pub use known::{known_modules, unknown_module};
 pub use mask::MultiVectorMask;
 pub(super) use read::{DENSE_OF_PYLATE, read_head};
 pub use settings::Columns;
+pub use token_pooling::TokenPooling;
 
 /// A value that one module gives and others read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +101,8 @@ pub enum Head {
     },
     /// Chooses among the tokens' vectors, after the graph.
     MultiVectorMask(MultiVectorMask),
+    /// Pools the tokens' vectors, after the graph.
+    TokenPooling(TokenPooling),
     /// A module that computes nothing in the graph: its name.
     Idle(&'static str),
     /// `x / max(||x||, 1e-12)`.
@@ -171,6 +175,7 @@ impl Head {
             Head::MultiVectorMask(mask) => {
                 ("MultiVectorMask", format!("without {} tokens in {}", mask.skipped.len(), mask.tasks.join(", ")))
             }
+            Head::TokenPooling(pooling) => ("HierarchicalTokenPooling", format!("factor {}", pooling.factor)),
             Head::Idle(name) => (name, String::new()),
         }
     }

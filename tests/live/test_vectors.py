@@ -207,6 +207,21 @@ def test_pooled_by_a_function(folder, sentences):
             assert left["attention_mask"].all() and np.abs(left["token_embeddings"] - rows.numpy()).max() <= FLOAT32
 
 
+def test_a_model_that_pools(sentences, tmp_path):
+    """A pooling among the modules, as their class saves it."""
+    theirs = load(heads.build("vectors", "bert", tmp_path), torch.float32)
+    theirs.append(theirs_pooling.HierarchicalTokenPooling(1.5, num_protected_tokens=2, tasks=["query", "document"]))
+    theirs.save_pretrained(str(tmp_path / "pooled"))
+    with MultiVectorEncoder(tmp_path / "pooled", device="cpu", dtype="float32") as ours:
+        assert len(ours) == len(theirs) == 5
+        for task in ("query", "document", None):
+            found, expected = (
+                model.encode(sentences[::4], task=task, convert_to_numpy=True) for model in (ours, theirs)
+            )
+            same = zip(found, expected, strict=True)
+            assert all(one.shape == two.shape and np.abs(one - two).max() <= FLOAT32 for one, two in same), task
+
+
 @pytest.mark.parametrize("spoil", ["plain", "repeated", "signs", "steps"])
 def test_trees_are_scipys(spoil):
     """Of random distances and of many equal ones: the same unions, and the same numbers of clusters."""

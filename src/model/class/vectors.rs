@@ -40,9 +40,15 @@ fn check(path: &Path, _: Option<Task>, heads: &[Head]) -> Result<()> {
                 | Head::Dense { of: Feature::Tokens, gives: Feature::Tokens, .. }
                 | Head::Normalize { of: Feature::Tokens }
                 | Head::MultiVectorMask(_)
+                | Head::TokenPooling(_)
                 | Head::Idle(_)
         )
     };
+    let pooled = heads.iter().position(|head| matches!(head, Head::TokenPooling(_)));
+    if let Some(after) = pooled.and_then(|place| heads.get(place + 1)) {
+        let what = format!("module {} after a HierarchicalTokenPooling", after.shown().0);
+        return Err(unsupported(path, what, "that is the last module here: move it to the end of modules.json"));
+    }
     match heads.iter().find(|head| !of_tokens(head)) {
         None => Ok(()),
         Some(head) => {
