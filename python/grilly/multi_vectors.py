@@ -12,7 +12,7 @@ from grilly.sentence_transformer.settings import Similar
 __all__ = ["MultiVectors"]
 
 #: PyLate's settings of what begins the texts of a task, which are one token if the tokenizer knows them.
-BEGINNINGS = {"query": "query_prefix", "document": "document_prefix"}
+BEGINNINGS = {"query_prefix": "query", "document_prefix": "document"}
 
 XTR = "a score depends on the other documents: grilly.xtr_scores computes it; take 'maxsim' or 'meanmaxsim' here"
 
@@ -58,10 +58,7 @@ class MultiVectors(Similar, Saving):
         """
         return self._similarities[self.similarity_fn_name][1](embeddings1, embeddings2, **options)
 
-    def _model_settings(self) -> dict[str, Any]:
-        values = super()._model_settings()
-        for name, key in BEGINNINGS.items():
-            # Readers put it before a prompt that does not begin with it.
-            if not self.prompts.get(name, "").startswith(values.get(key) or ""):
-                del values[key]
-        return values
+    def _setting(self, key: str) -> Any:
+        # Readers put it before a prompt that does not begin with it.
+        stated: str | None = self._core.settings[key]
+        return stated if self.prompts.get(BEGINNINGS[key], "").startswith(stated or "") else None

@@ -13,6 +13,7 @@ use crate::ops::{ActivationKind, PoolMode};
 pub(super) use known::{WORDS_AS_SCORES, left_out};
 pub use known::{known_modules, unknown_module};
 pub use mask::MultiVectorMask;
+pub(super) use mask::punctuation;
 pub(super) use read::{DENSE_OF_PYLATE, read_head};
 pub use settings::Columns;
 pub use token_pooling::TokenPooling;
@@ -196,10 +197,11 @@ impl Modules {
         self.first == First::Transformer && self.own_class.is_none()
     }
 
-    /// Folders of the modules that have tensors of their own, for [`super::weights::Weights::open`].
+    /// Folders of the modules that have tensors of their own, for [`super::weights::Weights::open`]. Those that modules.json does
+    /// not list have none.
     pub fn tensor_folders(&self) -> Vec<String> {
         let mut folders: Vec<String> = Vec::new();
-        for head in &self.heads {
+        for head in self.heads.iter().filter(|_| self.listed) {
             if let Head::WeightedLayerPooling { path, .. } | Head::Dense { path, .. } | Head::LayerNorm { path, .. } =
                 head
                 && !folders.contains(path)

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from grilly import _core
 from grilly.sentence_transformer.module_kinds import FLAGS, Pooling, Transformer
 from grilly.sentence_transformer.modules import Module
 from grilly.sentence_transformer.saved_files import read_json
@@ -47,6 +48,11 @@ class Unlisted(ModuleSequence):
             rows.append({"idx": number, "name": str(number), "path": path, "type": TYPES[kind]})
             unlisted[path] = module
         return rows, unlisted
+
+    def _tensors(self, path: str) -> dict[str, tuple[str, list[int], bytes]]:
+        """The tensors of a module that no file lists, by their names in a file of their own."""
+        found = _core.stored_tensor(self._core, f"{path}/linear.weight")
+        return {} if found is None else {"linear.weight": found}
 
 
 def settings_of(module: Module) -> dict[str, Any]:

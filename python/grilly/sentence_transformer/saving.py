@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from grilly import _core
 from grilly.errors import InvalidArgumentError
-from grilly.hub import FIRST, ROUTERS, listed
+from grilly.hub import FIRST, ROUTERS, WEIGHTS, listed
 from grilly.inputs import path_text
 from grilly.sentence_transformer.arguments import DTYPE_KEYS
 from grilly.sentence_transformer.module_kinds import FLAGS
-from grilly.sentence_transformer.saved_files import copy, put, read_json, refuse_links, write_json
+from grilly.sentence_transformer.saved_files import copy, put, read_json, refuse_links, write_json, write_tensors
 from grilly.sentence_transformer.saved_modules import Unlisted, settings_of
 
 __all__ = ["Saving"]
@@ -130,6 +130,9 @@ class Saving(Unlisted):
         for path, module in unlisted.items():
             if path:
                 changed[os.path.join(path, "config.json")] = settings_of(module)
+            if path and (tensors := self._tensors(path)):
+                made.append(os.path.join(path, WEIGHTS[0]))
+                write_tensors(place / made[-1], tensors)
         now = self._pooling()
         if now:
             for path in (os.path.join(pooling, "config.json") for pooling in poolings if pooling):

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::{Bare, Chosen, Class, USUAL};
+use super::{Bare, Chosen, Class, Setting, USUAL};
 use crate::Result;
 use crate::model::fields::unsupported;
 use crate::model::heads::{Feature, Head};
+use crate::model::stanford;
 use crate::model::task_head::Task;
 
 pub(super) static CLASS: Class = Class {
@@ -18,18 +19,20 @@ pub(super) static CLASS: Class = Class {
     older: Some("ColBERT"),
     implied: &["MultiVectorMask", "Normalize"],
     similarities: &["maxsim", "meanmaxsim"],
+    settings: &[("query_prefix", Setting::Text), ("document_prefix", Setting::Text)],
     ..USUAL
 };
 
+/// The modules of Stanford's ColBERT.
 fn bare(folder: &Bare<'_>) -> Result<Chosen> {
-    let reason = if folder.classes().any(|class| class == "HF_ColBERT") {
-        "load this folder of Stanford's ColBERT with sentence_transformers.MultiVectorEncoder and save it with \
-         save_pretrained, and load that"
-    } else {
-        "without modules.json it has no projection of the tokens' vectors: train one with sentence-transformers, save the \
-         model, and load that"
-    };
-    Err(folder.other(reason))
+    if !folder.classes().any(|class| class == stanford::CLASS) {
+        return Err(folder.other(
+            "without modules.json it has no projection of the tokens' vectors: train one with sentence-transformers, save the \
+             model, and load that",
+        ));
+    }
+    let place = folder.path.parent().unwrap_or(folder.path);
+    Ok((None, stanford::modules(place, folder.config)?))
 }
 
 fn check(path: &Path, _: Option<Task>, heads: &[Head]) -> Result<()> {
