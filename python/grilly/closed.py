@@ -35,8 +35,8 @@ def remedies(place: str) -> dict[str, str]:
 
     Example:
         >>> from grilly.closed import remedies
-        >>> remedies("SparseEncoder")["save"]
-        "the files are those of the model's folder: copy it"
+        >>> remedies("CrossEncoder")["model"]
+        "there is no torch module: the weights are in the model.safetensors of the model's folder"
     """
     shared, listed = _left_out()["texts"], _left_out()["places"].get(place, {})
     return {name: shared.get(remedy, remedy) for remedy, names in listed.items() for name in names}

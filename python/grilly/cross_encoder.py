@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from grilly.sentence_transformer.arguments import ModelArguments, constructor
 from grilly.sentence_transformer.calls import Request, progress
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
+from grilly.sentence_transformer.streaming import parts_of
 from grilly.tensors import to_tensor
 
 __all__ = ["CrossEncoder"]
@@ -39,6 +41,17 @@ class CrossArguments(ModelArguments):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_seq_length", self.max_length)
+
+
+@closed()
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ScoreRequest(Request):
+    """The arguments of `predict` besides the pairs."""
+
+    activation_fn: Activation | None = None
+    apply_softmax: bool | None = False
+    convert_to_numpy: bool = True
+    convert_to_tensor: bool = False
 
 
 @closed("activation_fn")
@@ -108,7 +121,8 @@ class CrossEncoder(Scoring, Moving):
         self.activation_fn = function or self.get_default_activation_fn()
         self._say(f"backend={given.backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
         try:
-            self.set_keep_in_fp32_modules(given.keep_in_fp32_modules or [])
+            stated = self._core.settings["keep_in_fp32_modules"]
+            self.set_keep_in_fp32_modules(given.keep_in_fp32_modules or stated or [])
         except GrillyError:
             self.close()
             raise
@@ -140,18 +154,19 @@ class CrossEncoder(Scoring, Moving):
             prompt: A prompt itself; takes precedence over `prompt_name`.
             batch_size: Maximum pairs per batch. No number depends on it.
             show_progress_bar: Whether to show a tqdm bar; None: if the logger `grilly` logs at level INFO.
-            activation_fn: A function for this call only; it is called once, on the logits of all pairs.
+            activation_fn: A function for this call only; it is called once, on the logits of all pairs, or of a part.
             apply_softmax: Whether scores of several labels become `exp(x) / sum exp(x)`, after `activation_fn`.
             convert_to_numpy: False returns a list of the rows.
             convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             pool: Returned by `start_multi_process_pool`; the scores are the same without.
-            chunk_size: Accepted with a pool; no number depends on it.
+            chunk_size: Pairs scored at a time of an iterator, by default 16,384; accepted with a pool. No number
+                depends on it.
             **options: `task` has no effect.
 
         Returns:
             float32 `(N,)` for one label and `(N, L)` for several, without the axis `N` for one pair; `np.array([])` for
-            an empty list.
+            an empty list. Of an iterator of pairs, such as a generator, an iterator of the scores of `chunk_size` each.
 
         Raises:
             InvalidTypeError: An item is not a pair of str (also a `TypeError`).
@@ -167,30 +182,37 @@ class CrossEncoder(Scoring, Moving):
             ((2,), 'float32')
         """
         check_options("predict", options)
-        request = Request(
-            prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, device=device, pool=pool,
-            chunk_size=chunk_size,
+        wanted = ScoreRequest(
+            prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
+            activation_fn=activation_fn, apply_softmax=apply_softmax, convert_to_numpy=convert_to_numpy,
+            convert_to_tensor=convert_to_tensor, device=device, pool=pool, chunk_size=chunk_size,
         )  # fmt: skip
+        if isinstance(inputs, Iterator):
+            return parts_of(inputs, wanted, self._predict)
+        return self._predict(inputs, wanted)
+
+    def _predict(self, inputs: Any, wanted: ScoreRequest, advance: Any = None) -> Any:
+        """The scores of pairs that are there, or of a single one."""
         single = self.is_singular_input(inputs)
         texts, firsts, seconds = as_pairs([inputs] if single else inputs)
-        call = self._call(request, None)
+        call = self._call(wanted, None)
         count = len(texts) or len(firsts)
         if count == 0:
             call.core.require_open()
-            if convert_to_tensor:
+            if wanted.convert_to_tensor:
                 return to_tensor(np.array([], np.float32))
-            return np.array([]) if convert_to_numpy else []
-        with progress(count, show_progress_bar) as advance:
+            return np.array([]) if wanted.convert_to_numpy else []
+        with nullcontext(advance) if advance else progress(count, wanted.show_progress_bar) as advance:
             found = call.encode(texts, advance) if texts else call.encode_pairs(firsts, seconds, advance)
-        scores = apply_activation(activation_fn or self.activation_fn, found.texts, call.core.numerics)
+        scores = apply_activation(wanted.activation_fn or self.activation_fn, found.texts, call.core.numerics)
         if self.num_labels == 1:
             scores = scores[:, 0]
-        elif apply_softmax:
+        elif wanted.apply_softmax:
             scores = apply_activation(softmax, scores, call.core.numerics)
         result: Any = scores
-        if convert_to_tensor:
+        if wanted.convert_to_tensor:
             result = to_tensor(np.ascontiguousarray(scores))
-        elif not convert_to_numpy:
+        elif not wanted.convert_to_numpy:
             result = list(scores)
         return result[0] if single else result
 

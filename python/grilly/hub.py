@@ -56,7 +56,7 @@ PACKAGED = {
 # Files of vocabularies, one of which stands in for tokenizer.json.
 VOCABULARIES = ("*vocab.txt", "*merges.txt", "*spiece.model", "*sentencepiece.bpe.model", "*tokenizer.model")
 # Files of a repository that encoding needs, and matching ones that it does not.
-WANTED = ["*.json", "*.jinja", "*.safetensors", *VOCABULARIES]
+WANTED = ["*.json", "*.jinja", "*.safetensors", "artifact.metadata", *VOCABULARIES]
 UNWANTED = ["onnx/*", "openvino/*", "coreml/*", "gguf/*", "*/onnx/*", "*/openvino/*"]
 # Asked for only where a module has no safetensors.
 WANTED_WITHOUT = ["pytorch_model*.bin", "*/pytorch_model*.bin"]
@@ -64,7 +64,9 @@ WEIGHTS = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
 )  # fmt: skip
 # Modules without weights of their own.
-WEIGHTLESS = ("Pooling", "Normalize", "Dropout", "SpladePooling", *ROUTERS)
+WEIGHTLESS = (
+    "Pooling", "Normalize", "Dropout", "SpladePooling", "MultiVectorMask", "HierarchicalTokenPooling", *ROUTERS,
+)  # fmt: skip
 # Modules that may be the first, and so have a tokenizer.
 FIRST = ("Transformer", "MLMTransformer", "StaticEmbedding")
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from grilly.closed import closed
 from grilly.errors import UnsupportedError
-from grilly.everywhere import normalized
 from grilly.inputs import as_int, as_list, check_options, need_one_of
+from grilly.multi_vector_results import MultiVectorRequest, results
 from grilly.multi_vectors import MultiVectors
 from grilly.sentence_transformer.aliases import arguments_of, as_request
 from grilly.sentence_transformer.arguments import constructor
-from grilly.sentence_transformer.calls import Calls, Request, progress
+from grilly.sentence_transformer.calls import Calls, progress
 from grilly.sentence_transformer.encoding import Texts
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
 from grilly.sentence_transformer.settings import SimilarArguments
-from grilly.tensors import stored, to_tensor
+from grilly.sentence_transformer.streaming import parts_of
+from grilly.token_pooling import HierarchicalTokenPooling, pooling_of
 
 __all__ = ["MultiVectorEncoder"]
 
@@ -29,7 +29,6 @@ EXPANDED = (
     "preprocess of queries that are expanded: encode_query(texts, output_value=None) gives their ids and which tokens "
     "are scored"
 )
-POOLED = "token_pooling is not computed here: pool what encode_document gives with sentence-transformers"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,24 +37,12 @@ class MultiVectorArguments(SimilarArguments):
 
 
 @closed()
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MultiVectorRequest(Request):
-    """The arguments of `encode` besides the texts."""
-
-    output_value: str | None = "token_embeddings"
-    convert_to_numpy: bool = True
-    convert_to_tensor: bool = False
-    normalize_embeddings: bool = False
-    token_pooling: Any = None
-
-
-@closed()
 class MultiVectorEncoder(Calls, MultiVectors, Moving):
     """A late-interaction model (ColBERT), with the interface of `sentence_transformers.MultiVectorEncoder`.
 
     A text has a vector for each of its tokens, and the score of a query with a document is
-    `sum_t max_u q[t] . d[u]` over their vectors: see `grilly.util.maxsim`. Folders of sentence-transformers 6.2 and of
-    PyLate load; the guide "Late interaction" tells which.
+    `sum_t max_u q[t] . d[u]` over their vectors: see `grilly.util.maxsim`. Folders of sentence-transformers 6.2, of
+    PyLate and of Stanford's ColBERT load; the guide "Late interaction" tells which.
 
     Args:
         model_name_or_path: A folder, or a name on the Hugging Face hub; see `grilly.hub.resolve`.
@@ -68,9 +55,10 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
             `config`, as for `SentenceTransformer`.
 
     Raises:
-        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors.
-        UnsupportedError: A folder without a projection of the tokens' vectors, one of Stanford's ColBERT, a module such
-            as HierarchicalTokenPooling.
+        ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors, such as the
+            projection of Stanford's ColBERT.
+        UnsupportedError: A folder without a projection of the tokens' vectors, or modules after a
+            HierarchicalTokenPooling.
 
     Other errors are those of `SentenceTransformer`. The object is a context manager, like that one.
 
@@ -86,6 +74,12 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
     """
 
     kind = "MultiVectorEncoder"
+    _card = (
+        "sentence-similarity",
+        "Texts to a vector of {} numbers for each of their tokens",
+        'queries = model.encode_query(["A query."])\ndocuments = model.encode_document(["A text.", "Another."])\n'
+        "print(model.similarity(queries, documents))",
+    )
 
     @constructor(MultiVectorArguments)
     def __init__(self, given: MultiVectorArguments) -> None:
@@ -107,7 +101,7 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
         normalize_embeddings: bool = False,
         pool: dict[str, Any] | None = None,
         chunk_size: int | None = None,
-        token_pooling: None = None,
+        token_pooling: Any = None,
         **options: Any,
     ) -> Any:
         """Vectors of the tokens of `inputs` that are scored: `modules(encoder(prompt + text))`.
@@ -125,21 +119,23 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             normalize_embeddings: Whether each vector is divided by `max(norm, 1e-12)`.
             pool: Returned by `start_multi_process_pool`; the vectors are the same without.
-            chunk_size: Accepted with a pool; no number depends on it.
-            token_pooling: None; another value is refused.
+            chunk_size: Texts encoded at a time of an iterator, by default 16,384; accepted with a pool. No number
+                depends on it.
+            token_pooling: What pools the vectors of each text, after `normalize_embeddings`, in texts of its tasks, by
+                default documents: a `grilly.token_pooling.HierarchicalTokenPooling` or another one there, one of
+                sentence-transformers, a factor (vectors for each that stays) or a function of `(T, D)`.
             **options: `task`, which is `"query"` or `"document"`: it chooses the limit of tokens, whether the text is
                 expanded, and which of its tokens are scored. Without one a text is not expanded, and counts as a
                 document for what is scored.
 
         Returns:
             A list of `(T, D)`, T scored tokens of each text, or the array itself for a str: float32, float16 for a
-            model of that type. An empty list for one.
+            model of that type. An empty list for one. Of an iterator, such as a generator, an iterator of such lists.
 
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
             InvalidArgumentError: An invalid value, an unknown keyword, a lone surrogate (also a `ValueError`).
             NotFiniteError: A vector contains NaN or infinity.
-            UnsupportedError: `token_pooling`.
             UnusableError: After `close()` or a fork.
 
         Source: `sentence_transformers.MultiVectorEncoder.encode`, version 6.2.
@@ -185,35 +181,30 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
         """The result of the three methods."""
         check_options("encode", wanted.options, self._core.call_options)
         need_one_of(wanted.output_value, (None, "token_embeddings"), "output_value")
-        if wanted.token_pooling is not None:
-            raise UnsupportedError(POOLED)
+        pooling_of(wanted.token_pooling)
+        if isinstance(inputs, Iterator):
+            return parts_of(inputs, wanted, self._encode_list)
+        return self._encode_list(inputs, wanted)
+
+    def _encode_list(self, inputs: Any, wanted: MultiVectorRequest, advance: Any = None) -> Any:
+        """The result of texts that are there, or of a single one."""
         inputs, task = self._task(inputs, wanted.options, wanted.task)
         items, single = as_list(inputs)
         call = self._call(wanted, task)
         if not items:
             call.core.require_open()
             return []
-        with progress(len(items), wanted.show_progress_bar) as advance:
+        with nullcontext(advance) if advance else progress(len(items), wanted.show_progress_bar) as advance:
             found = call.encode(items, advance, tokens=True)
-        dtype = call.core.dtype_for(task)
-        result: list[Any]
-        if wanted.output_value is None:
-            result = [
-                {
-                    "input_ids": np.array(ids, np.int64),
-                    "attention_mask": scored,
-                    "token_embeddings": stored(rows, dtype),
-                }
-                for ids, scored, rows in zip(found.ids, found.scored, found.tokens, strict=True)
-            ]
-        else:
-            result = [rows[scored] for rows, scored in zip(found.tokens, found.scored, strict=True)]
-            if wanted.normalize_embeddings:
-                result = [normalized(rows, call.core.numerics) for rows in result]
-            result = [stored(rows, dtype) for rows in result]
-            if wanted.convert_to_tensor:
-                result = [to_tensor(rows, dtype) for rows in result]
+        result = results(found, wanted, call.core, task, self._own_pooling())
         return result[0] if single else result
+
+    def _own_pooling(self) -> HierarchicalTokenPooling | None:
+        """The pooling among the modules, which is the last of them."""
+        settings = json.loads(self._core.module_settings)[-1]
+        if settings.pop("kind") != HierarchicalTokenPooling.__name__:
+            return None
+        return HierarchicalTokenPooling(settings.pop("pool_factor"), **settings)
 
     def rank(
         self,

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from grilly.late_interaction import LATE_SIMILARITIES
+from grilly.sentence_transformer.saving import Saving
 from grilly.sentence_transformer.settings import Similar
 
 __all__ = ["MultiVectors"]
 
-XTR = "it compares with all documents of a batch and is for training; take 'maxsim' or 'meanmaxsim'"
+#: PyLate's settings of what begins the texts of a task, which are one token if the tokenizer knows them.
+BEGINNINGS = {"query_prefix": "query", "document_prefix": "document"}
+
+XTR = "a score depends on the other documents: grilly.xtr_scores computes it; take 'maxsim' or 'meanmaxsim' here"
 
 
-class MultiVectors(Similar):
+class MultiVectors(Similar, Saving):
     """A loaded model of a vector per token."""
 
     usual_similarity: ClassVar[str] = "maxsim"
@@ -53,3 +57,8 @@ class MultiVectors(Similar):
             (2,)
         """
         return self._similarities[self.similarity_fn_name][1](embeddings1, embeddings2, **options)
+
+    def _setting(self, key: str) -> Any:
+        # Readers put it before a prompt that does not begin with it.
+        stated: str | None = self._core.settings[key]
+        return stated if self.prompts.get(BEGINNINGS[key], "").startswith(stated or "") else None

@@ -33,7 +33,7 @@ MOVED = {
     "grilly.quant.operands": "grilly.quant.rows",
     "grilly.sentence_transformer.decoding": "grilly.sentence_transformer.model",
     "grilly.sentence_transformer.exporting": "grilly.sentence_transformer.model",
-    "grilly.sentence_transformer.files": "grilly.sentence_transformer.saving",
+    "grilly.sentence_transformer.files": "grilly.sentence_transformer.saved_files",
     "grilly.token_inputs": "grilly.token_features",
     "grilly.token_limits": "grilly.padding",
     "grilly.token_texts": "grilly.token_features",

@@ -10,7 +10,9 @@ import numpy.typing as npt
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.everywhere import EVERYWHERE, computed
 
-__all__ = ["Activation", "activation_of", "apply_activation", "identity", "relu", "sigmoid", "softmax", "tanh"]
+__all__ = [
+    "Activation", "activation_of", "apply_activation", "class_of", "identity", "relu", "sigmoid", "softmax", "tanh",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float32]
 Activation = Callable[[Any], Any]
@@ -106,6 +108,30 @@ def activation_of(path: str, where: str) -> Activation:
             f"{where} is {path!r}: known are {', '.join(BY_CLASS)} of torch.nn; pass the function as activation_fn"
         )
     return found
+
+
+def class_of(function: Activation) -> str:
+    """The path of the class of torch.nn that is a function, as `activation_of` reads it.
+
+    Raises:
+        UnsupportedError: It is none of those that are read.
+
+    Example:
+        >>> from grilly.scores import class_of, sigmoid
+        >>> class_of(sigmoid)
+        'torch.nn.modules.activation.Sigmoid'
+    """
+    torch = sys.modules.get("torch")
+    for name, own in BY_CLASS.items():
+        of_torch = torch is not None and (
+            type(function) is getattr(torch.nn, name) or function is getattr(torch, name.lower(), None)
+        )
+        if function is own or of_torch:
+            return f"torch.nn.modules.{'linear' if own is identity else 'activation'}.{name}"
+    raise UnsupportedError(
+        f"activation_fn is {function!r}, which config_sentence_transformers.json cannot name: set it to one of "
+        f"{', '.join(BY_CLASS)} of torch.nn, save the model, and pass yours as activation_fn when you load it"
+    )
 
 
 def apply_activation(function: Activation, logits: Floats, numerics: str = "run") -> Floats:

@@ -1,22 +1,29 @@
 """Settings of a cross-encoder: its labels, the function of its logits, the layers that compute in float32."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.inputs import logger, positive
-from grilly.scores import Activation, activation_of, identity, sigmoid
+from grilly.scores import Activation, activation_of, class_of, identity, sigmoid
 from grilly.sentence_transformer.aliases import older_name
 from grilly.sentence_transformer.calls import Calls
+from grilly.sentence_transformer.saving import Saving
 
 __all__ = ["Scoring", "without_labels"]
 
 
-class Scoring(Calls):
+class Scoring(Calls, Saving):
     """A loaded model of scores, with its settings."""
 
+    _reads_others: ClassVar[bool] = True
+    _card = (
+        "text-ranking",
+        "Pairs of texts to scores, {} of each",
+        'scores = model.predict([("A query.", "A text."), ("A query.", "Another.")])',
+    )
     activation_fn: Activation
     _in_float32: tuple[str, ...] = ()
     kept = (*Calls.kept, "activation_fn", "_in_float32")
@@ -103,6 +110,9 @@ class Scoring(Calls):
     def default_activation_function(self) -> Activation:
         """The older name of `activation_fn`."""
         return self.activation_fn
+
+    def _setting(self, key: str) -> Any:
+        return class_of(self.activation_fn) if key == "activation_fn" else super()._setting(key)
 
     def is_singular_input(self, inputs: Any) -> bool:
         """Whether `inputs` is one pair, or one text, whose scores have no axis for pairs.

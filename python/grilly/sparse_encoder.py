@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -15,7 +17,9 @@ from grilly.sentence_transformer.calls import Calls, Request, progress
 from grilly.sentence_transformer.encoding import Texts
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
+from grilly.sentence_transformer.saving import Saving
 from grilly.sentence_transformer.settings import SimilarArguments
+from grilly.sentence_transformer.streaming import parts_of
 from grilly.sparse import Floats, SparseRows, most_active
 from grilly.sparse_weights import SparseWeights
 from grilly.tensors import stored, to_tensor
@@ -46,7 +50,7 @@ class SparseRequest(Request):
 
 
 @closed("max_active_dims")
-class SparseEncoder(Calls, SparseWeights, Moving):
+class SparseEncoder(Calls, SparseWeights, Moving, Saving):
     """A SPLADE model, with the interface of `sentence_transformers.SparseEncoder`, without torch.
 
     `w_j = max_t log(1 + max(logit_tj, 0))` over the tokens t of a text, for each word j of the vocabulary, with the
@@ -84,6 +88,11 @@ class SparseEncoder(Calls, SparseWeights, Moving):
     kind = "SparseEncoder"
     default_huggingface_organization = "sparse-encoder"
     kept = (*SparseWeights.kept, "max_active_dims")
+    _card = (
+        "feature-extraction",
+        "Texts to a weight for each of {} words",
+        'embeddings = model.encode(["A text.", "Another."])\nprint(model.decode(embeddings, top_k=5))',
+    )
 
     @older_keywords("SparseEncoder")
     @constructor(SparseArguments)
@@ -126,12 +135,13 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             max_active_dims: Maximum weights other than zero in this call; default: `self.max_active_dims`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.
-            chunk_size: Accepted with a pool; no number depends on it.
+            chunk_size: Texts encoded at a time of an iterator, by default 16,384; accepted with a pool. No number
+                depends on it.
             **options: `task`, which chooses among the routes of a Router.
 
         Returns:
             `(N, V)`, or `(V,)` for a str, for V words: float32, float16 for a model of that type; `(0,)` for an empty
-            list.
+            list. Of an iterator, such as a generator, an iterator of the results of `chunk_size` texts each.
 
         Raises:
             InvalidTypeError: An item is not a str (also a `TypeError`).
@@ -179,6 +189,12 @@ class SparseEncoder(Calls, SparseWeights, Moving):
     def _encode(self, inputs: Any, wanted: SparseRequest) -> Any:
         """The result of the three methods."""
         check_options("encode", wanted.options, self._core.call_options)
+        if isinstance(inputs, Iterator):
+            return parts_of(inputs, wanted, self._encode_list)
+        return self._encode_list(inputs, wanted)
+
+    def _encode_list(self, inputs: Any, wanted: SparseRequest, advance: Any = None) -> Any:
+        """The result of texts that are there, or of a single one."""
         inputs, task = self._task(inputs, wanted.options, wanted.task)
         given = wanted.max_active_dims
         most = self.max_active_dims if given is None else positive(given, "max_active_dims")
@@ -197,7 +213,7 @@ class SparseEncoder(Calls, SparseWeights, Moving):
             if wanted.convert_to_sparse_tensor:
                 return SparseRows.of(none).to_torch() if tensors else SparseRows.of(none)
             return to_tensor(none) if tensors else none
-        with progress(len(items), wanted.show_progress_bar) as advance:
+        with nullcontext(advance) if advance else progress(len(items), wanted.show_progress_bar) as advance:
             if not wanted.convert_to_sparse_tensor:
                 dense = weights(items, advance)
                 dense = dense[0] if single else dense

@@ -1,8 +1,11 @@
 //! Devices, settings, counters and faults; what models there are.
 
+use std::borrow::Cow;
+
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
+use crate::embed::EmbeddingModel;
 use crate::error::PyResult;
 use crate::lock;
 use crate::text::Name;
@@ -242,4 +245,14 @@ pub(crate) fn module_rows() -> Vec<(&'static str, Vec<&'static str>)> {
 #[pyfunction]
 pub(crate) fn head_rows() -> Vec<(&'static str, bool)> {
     HEADS.iter().map(|row| (row.model_type, row.words.is_some())).collect()
+}
+
+/// A tensor's type, as safetensors names it, its axes and its bytes.
+type StoredTensor = (String, Vec<usize>, Cow<'static, [u8]>);
+
+/// A tensor of a model as it is stored; None if there is none.
+#[pyfunction]
+pub(crate) fn stored_tensor(model: &EmbeddingModel, name: &str) -> PyResult<Option<StoredTensor>> {
+    let found = model.0.get()?.stored_tensor(name);
+    Ok(found.map(|(dtype, axes, bytes)| (dtype, axes, bytes.into())))
 }

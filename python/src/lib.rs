@@ -41,7 +41,7 @@ mod _core {
     use crate::info::{
         built_variants, check_arguments, check_trains, clear_faults, dispatch_times, dispatched, everywhere_rows,
         head_rows, info, inject_fault, model_rows, module_rows, need_memory, numerics_name, profile, reset_stats,
-        settings, stats, validation_messages,
+        settings, stats, stored_tensor, validation_messages,
     };
     #[pymodule_export]
     use crate::kernels::{Kernel, compile_op, kernel_architectures, kernel_rows, ptx, write_files};

@@ -42,6 +42,13 @@ impl Model {
         listing.settings(of)
     }
 
+    /// A tensor of the model as it is stored: its type, as safetensors names it, its axes and its bytes.
+    pub fn stored_tensor(&self, name: &str) -> Option<(String, Vec<usize>, Vec<u8>)> {
+        let weights = &self.first().source.weights;
+        let (dtype, bytes) = weights.stored(name)?;
+        Some((dtype, weights.shape(name)?.to_vec(), bytes.to_vec()))
+    }
+
     /// The plan for texts without a task as text, one line per step, which builds run its products and attention, and which
     /// products of a model in integers are none.
     pub fn plan_text(&self) -> String {

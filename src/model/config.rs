@@ -2,6 +2,7 @@
 
 mod expansion;
 mod pylate;
+mod stanford;
 mod transformer;
 
 use std::path::Path;
@@ -83,6 +84,9 @@ pub fn read_sentence_config(
         transformer::read(transformer, modules, arguments, &mut config)?;
     } else if modules.first == First::Transformer {
         config.messages = Messages::WithTemplate;
+        if class.result == Feature::Tokens {
+            stanford::read(folder, &mut config)?;
+        }
     }
     if arguments.processor.contains_key("model_max_length") {
         let mut fields = Fields::new(&arguments.processor, Path::new("processor_kwargs"));

@@ -6,14 +6,17 @@ mod read;
 mod settings;
 #[cfg(test)]
 pub(super) mod tests;
+mod token_pooling;
 
 use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
 pub(super) use known::{WORDS_AS_SCORES, left_out};
 pub use known::{known_modules, unknown_module};
 pub use mask::MultiVectorMask;
+pub(super) use mask::punctuation;
 pub(super) use read::{DENSE_OF_PYLATE, read_head};
 pub use settings::Columns;
+pub use token_pooling::TokenPooling;
 
 /// A value that one module gives and others read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +102,8 @@ pub enum Head {
     },
     /// Chooses among the tokens' vectors, after the graph.
     MultiVectorMask(MultiVectorMask),
+    /// Pools the tokens' vectors, after the graph.
+    TokenPooling(TokenPooling),
     /// A module that computes nothing in the graph: its name.
     Idle(&'static str),
     /// `x / max(||x||, 1e-12)`.
@@ -171,6 +176,7 @@ impl Head {
             Head::MultiVectorMask(mask) => {
                 ("MultiVectorMask", format!("without {} tokens in {}", mask.skipped.len(), mask.tasks.join(", ")))
             }
+            Head::TokenPooling(pooling) => ("HierarchicalTokenPooling", format!("factor {}", pooling.factor)),
             Head::Idle(name) => (name, String::new()),
         }
     }
@@ -191,10 +197,11 @@ impl Modules {
         self.first == First::Transformer && self.own_class.is_none()
     }
 
-    /// Folders of the modules that have tensors of their own, for [`super::weights::Weights::open`].
+    /// Folders of the modules that have tensors of their own, for [`super::weights::Weights::open`]. Those that modules.json does
+    /// not list have none.
     pub fn tensor_folders(&self) -> Vec<String> {
         let mut folders: Vec<String> = Vec::new();
-        for head in &self.heads {
+        for head in self.heads.iter().filter(|_| self.listed) {
             if let Head::WeightedLayerPooling { path, .. } | Head::Dense { path, .. } | Head::LayerNorm { path, .. } =
                 head
                 && !folders.contains(path)

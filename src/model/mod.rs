@@ -26,5 +26,6 @@ pub mod rotary;
 pub mod routes;
 pub mod shaders;
 pub mod spec;
+pub mod stanford;
 pub mod task_head;
 pub mod weights;

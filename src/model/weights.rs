@@ -168,6 +168,12 @@ impl Weights {
         self.tensors.get(name).map(|entry| &entry.stored.shape[..])
     }
 
+    /// The type of a tensor, as safetensors names it, and its bytes; `None` if it cannot be read.
+    pub fn stored(&self, name: &str) -> Option<(String, &[u8])> {
+        let entry = self.tensors.get(name).filter(|entry| entry.stored.unread.is_none())?;
+        Some((format!("{:?}", entry.stored.dtype), self.bytes(entry)))
+    }
+
     /// Names of the tensors as they are stored.
     pub fn stored_names(&self) -> impl Iterator<Item = &str> {
         self.tensors.values().map(|entry| entry.stored.name.as_str())

@@ -17,7 +17,7 @@ if __name__ == "__main__":
 
 from fuzz import damage  # isort: skip
 from fuzz.driver import Fault, main, pick  # isort: skip
-from models import families, heads, routers, safetensors_file, ternary, torch_file, variant_list  # isort: skip  # noqa: F401
+from models import families, heads, routers, safetensors_file, stanford, ternary, torch_file, variant_list  # isort: skip  # noqa: F401
 from models.static import WORDS, static  # isort: skip
 from models.variants import VARIANTS, build  # isort: skip
 
@@ -38,6 +38,7 @@ def builders():
     made |= {f"router {name}": ("sentences", partial(routers.build, name)) for name in routers.table()}
     for kind in ("scores", "words", "vectors"):
         made |= {f"{kind} {name}": (kind, partial(heads.build, kind, name)) for name in heads.table()[kind]}
+    made |= {f"stanford {name}": ("vectors", partial(stanford.build, name=name)) for name in ("bert", "distilbert")}
     return made | {"static": ("sentences", table)}
 
 
@@ -152,7 +153,7 @@ def damaged(model, models, chance):
     kind = chance.random()
     if kind < 0.45:
         name = pick(chance, others)
-        change = damage.of_json if name.endswith(".json") else damage.of_bytes
+        change = damage.of_json if name.endswith((".json", ".metadata")) else damage.of_bytes
         files[name] = change(files[name], chance)
         return files, f"{change.__name__} {name}", "any"
     if kind < 0.7:

@@ -6,10 +6,14 @@ import sentence_transformers
 import torch
 from models import families, heads
 from models.golden import per_text
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import squareform
 from sentence_transformers import util as theirs_util
+from sentence_transformers.multi_vector_encoder import modules as theirs_pooling
 
-from grilly import MultiVectorEncoder, util
+from grilly import MultiVectorEncoder, util, ward
 from grilly.errors import UnsupportedNameError
+from grilly.token_pooling import HierarchicalTokenPooling
 
 FLOAT32 = 1e-5
 NARROW = 1.5  # times the largest error of theirs in the same type, both from float64
@@ -148,3 +152,93 @@ def test_public_names_are_here_or_refused(tmp_path):
                 getattr(ours, name)
             except UnsupportedNameError as error:
                 assert f"MultiVectorEncoder.{name} is left out: " in str(error)
+
+
+# ------------------------------------------------------------------------------------------------------- token pooling
+
+
+@pytest.mark.parametrize("factor", [1, 1.5, 3])
+@pytest.mark.parametrize("settings", [{}, {"num_protected_tokens": 0, "normalize_embeddings": False}])
+def test_pooled_vectors(folder, sentences, factor, settings):
+    """The same clusters in the same order, of vectors that both computed and of the same vectors."""
+    theirs, some = load(folder, torch.float32), sentences[::4]
+    ours_way, their_way = (
+        kind(factor, **settings) for kind in (HierarchicalTokenPooling, theirs_pooling.HierarchicalTokenPooling)
+    )
+    rows = theirs.encode_document(some)
+    same = zip(ours_way.pool(rows), their_way.pool(rows), strict=True)
+    assert all(one.shape == two.shape and (one - two).abs().max() <= 1e-6 for one, two in same)
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    for side in ("right", "left"):
+        left = padded if side == "right" else padded.flip(1)
+        found, expected = (way.pool(left, padding_side=side) for way in (ours_way, their_way))
+        assert found.shape == expected.shape and (found - expected).abs().max() <= 1e-6
+    expected = theirs.encode_document(some, token_pooling=their_way)
+    with MultiVectorEncoder(folder, device="cpu", dtype="float32") as ours:
+        for way in (ours_way, their_way):
+            found = ours.encode_document(some, token_pooling=way, convert_to_tensor=True)
+            assert all(
+                one.shape == two.shape and (one - two).abs().max() <= FLOAT32
+                for one, two in zip(found, expected, strict=True)
+            )
+        queries = ours.encode_query(some, token_pooling=ours_way)
+        assert all(map(np.array_equal, queries, ours.encode_query(some)))
+
+
+def test_pooled_by_a_function(folder, sentences):
+    def halves(rows):
+        return rows[: len(rows) // 2 * 2].reshape(len(rows) // 2, 2, -1).mean(1)
+
+    theirs = load(folder, torch.float32)
+    expected = theirs.encode_document(sentences[:9], token_pooling=theirs_pooling.LambdaTokenPooling(halves))
+    with MultiVectorEncoder(folder, device="cpu", dtype="float32") as ours:
+        for kind in (False, True):
+            found = ours.encode_document(sentences[:9], token_pooling=halves, convert_to_tensor=kind)
+            assert all(
+                np.abs(np.asarray(one) - np.asarray(two)).max(initial=0) <= FLOAT32
+                for one, two in zip(found, expected, strict=True)
+            )
+        raw = theirs.encode_document(
+            sentences[:9], output_value=None, token_pooling=theirs_pooling.HierarchicalTokenPooling(2)
+        )
+        own = ours.encode_document(sentences[:9], output_value=None, token_pooling=2)
+        for left, right in zip(own, raw, strict=True):
+            rows = right["token_embeddings"][right["attention_mask"].bool()]
+            assert left["attention_mask"].all() and np.abs(left["token_embeddings"] - rows.numpy()).max() <= FLOAT32
+
+
+def test_a_model_that_pools(sentences, tmp_path):
+    """A pooling among the modules, as their class saves it."""
+    theirs = load(heads.build("vectors", "bert", tmp_path), torch.float32)
+    theirs.append(theirs_pooling.HierarchicalTokenPooling(1.5, num_protected_tokens=2, tasks=["query", "document"]))
+    theirs.save_pretrained(str(tmp_path / "pooled"))
+    with MultiVectorEncoder(tmp_path / "pooled", device="cpu", dtype="float32") as ours:
+        assert len(ours) == len(theirs) == 5
+        for task in ("query", "document", None):
+            found, expected = (
+                model.encode(sentences[::4], task=task, convert_to_numpy=True) for model in (ours, theirs)
+            )
+            same = zip(found, expected, strict=True)
+            assert all(one.shape == two.shape and np.abs(one - two).max() <= FLOAT32 for one, two in same), task
+
+
+@pytest.mark.parametrize("spoil", ["plain", "repeated", "signs", "steps"])
+def test_trees_are_scipys(spoil):
+    """Of random distances and of many equal ones: the same unions, and the same numbers of clusters."""
+    chance = np.random.default_rng(5)
+    for count in (2, 3, 4, 7, 20, 65, 200):
+        rows = chance.normal(size=(count, 16))
+        match spoil:
+            case "repeated":
+                rows = rows[chance.integers(0, max(count // 2, 1), size=count)]
+            case "signs":
+                rows = np.sign(rows[:, :4])
+            case "steps":
+                rows = np.round(rows[:, :3]) + 0.01
+        apart = ward.distances((rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32))
+        np.fill_diagonal(apart, 0)
+        unions, heights = ward.linkage(apart)
+        tree = hierarchy.linkage(squareform(apart, checks=False), "ward")
+        assert np.array_equal(unions, tree[:, :2]) and np.abs(heights - tree[:, 2]).max() <= 1e-12
+        for most in sorted({1, 1 + count // 3, 1 + count // 2, count - 1} - {count}):
+            assert np.array_equal(ward.clusters(unions, heights, most), hierarchy.fcluster(tree, most, "maxclust") - 1)

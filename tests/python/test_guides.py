@@ -103,12 +103,12 @@ def test_the_code_for_sparse_embeddings_runs(run, tmp_path):
 
 def test_the_code_for_late_interaction_runs(run, tmp_path):
     folder = heads.build("vectors", "bert-pylate", tmp_path)
-    (block,) = python(GUIDES / "late-interaction.md")
-    code = block.replace("lightonai/GTE-ModernColBERT-v1", str(folder))
+    blocks = python(GUIDES / "late-interaction.md")
+    code = "".join(blocks).replace("lightonai/GTE-ModernColBERT-v1", str(folder))
     assert str(folder) in code
-    done = run(code + "print(scores.shape, [hit['text'] for hit in hits])")
+    done = run(code + "print(scores.shape, len(small), [hit['text'] for hit in hits])")
     assert done.status == 0, done.errors
-    assert done.output.startswith("(1, 2) ['")
+    assert done.output.startswith("(1, 2) 2 ['")
 
 
 def test_the_guide_to_models_lists_the_families_that_load():

@@ -12,6 +12,7 @@ from models import heads
 from models.spoil import change_json, rewrite
 
 from grilly import MultiVectorEncoder, SentenceTransformer, errors
+from grilly.token_pooling import HierarchicalTokenPooling
 
 TEXTS = ["a dog and the cat!", "", "one two three.", "a dog"]
 SETTINGS, TRANSFORMER = "config_sentence_transformers.json", "sentence_bert_config.json"
@@ -164,7 +165,7 @@ def test_similarity_and_rank(model):
     assert np.allclose(model.similarity(queries, documents), scores / 12, rtol=1e-6)
     with pytest.raises(ValueError, match="similarity_fn_name is 'cosine'"):
         model.similarity_fn_name = "cosine"
-    with pytest.raises(errors.UnsupportedError, match="'xtr': it compares with all documents of a batch"):
+    with pytest.raises(errors.UnsupportedError, match="'xtr': a score depends on the other documents"):
         model.similarity_fn_name = "xtr"
 
 
@@ -211,15 +212,10 @@ def test_numbers_that_are_not_finite(folder):
         model.encode_query("a dog")
 
 
-@pytest.mark.parametrize("name", ["save_pretrained", "push_to_hub", "load_adapter"])
+@pytest.mark.parametrize("name", ["fit", "push_to_hub", "load_adapter"])
 def test_names_that_are_left_out(model, name):
     with pytest.raises(errors.UnsupportedNameError, match=f"MultiVectorEncoder.{name} is left out: "):
         getattr(model, name)
-
-
-def test_pooled_tokens_are_refused(model):
-    with pytest.raises(errors.UnsupportedError, match="token_pooling is not computed here: pool what encode_document"):
-        model.encode_document(TEXTS, token_pooling=object())
 
 
 def test_a_projection_without_its_tensor(folder):
@@ -281,16 +277,59 @@ def test_what_is_not_known(folder, file, changes, words):
         load(folder)
 
 
+POOLING = "sentence_transformers.multi_vector_encoder.modules.token_pooling.HierarchicalTokenPooling"
+
+
+def pooled(folder: Path, **settings) -> Path:
+    """The folder with a pooling as its last module."""
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(json.dumps([*modules, {"path": "4_Pooling", "type": POOLING}]))
+    (folder / "4_Pooling").mkdir()
+    (folder / "4_Pooling/config.json").write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.mark.parametrize("tasks", [["document"], "query", ["query", "document"]])
+def test_a_model_that_pools(saved, folder, tmp_path, tasks):
+    """Each call gives what the pooling makes of the vectors without it, before it normalises and pools further."""
+    settings = {"pool_factor": 1.5, "num_protected_tokens": 2, "normalize_embeddings": True, "tasks": tasks}
+    pooling = HierarchicalTokenPooling(settings["pool_factor"], num_protected_tokens=2, tasks=tasks)
+    with load(saved) as plain, load(pooled(folder, **settings)) as model:
+        assert type(model[4]).__name__ == "HierarchicalTokenPooling" and model[4].pool_factor == 1.5
+        for task in ("query", "document", None):
+            rows = pooling.pool(plain.encode(TEXTS, task=task), task=task)
+            assert equal(model.encode(TEXTS, task=task), rows)
+            features = model.encode(TEXTS, task=task, output_value=None)
+            assert equal([each["token_embeddings"][each["attention_mask"]] for each in features], rows)
+            further = HierarchicalTokenPooling(2, tasks=["query", "document"])
+            assert equal(model.encode(TEXTS, task=task, token_pooling=further), further.pool(rows))
+        model.save_pretrained(tmp_path / "saved")
+        with load(tmp_path / "saved") as again:
+            assert equal(again.encode_document(TEXTS), model.encode_document(TEXTS))
+
+
+def test_a_pooling_of_an_older_file_does_not_normalise(saved, folder):
+    with load(saved) as plain, load(pooled(folder, pool_factor=2)) as model:
+        pooling = HierarchicalTokenPooling(2, normalize_embeddings=False)
+        assert equal(model.encode_document(TEXTS), pooling.pool(plain.encode_document(TEXTS)))
+        assert equal(model.encode_query(TEXTS), plain.encode_query(TEXTS))
+
+
 def test_modules_that_are_left_out(folder):
     modules = json.loads((folder / "modules.json").read_text())
-    pooling = "sentence_transformers.multi_vector_encoder.modules.token_pooling.HierarchicalTokenPooling"
-    (folder / "modules.json").write_text(json.dumps([*modules, {"path": "4_Pooling", "type": pooling}]))
-    with pytest.raises(errors.UnsupportedError, match="module HierarchicalTokenPooling: token vectors are not pooled"):
+    function = POOLING.replace("Hierarchical", "Lambda")
+    (folder / "modules.json").write_text(json.dumps([*modules, {"path": "4_Pooling", "type": function}]))
+    with pytest.raises(errors.UnsupportedError, match="module LambdaTokenPooling: it has no files: take the module"):
         load(folder)
     (folder / "modules.json").write_text(json.dumps([modules[0], modules[1], modules[3]]))
     with pytest.raises(
         errors.UnsupportedError, match="query_expansion without a MultiVectorMask: its tokens would not"
     ):
+        load(folder)
+    (folder / "modules.json").write_text(json.dumps(modules))
+    listed = json.loads((pooled(folder) / "modules.json").read_text())
+    (folder / "modules.json").write_text(json.dumps([*listed, modules[3]]))
+    with pytest.raises(errors.UnsupportedError, match="module Normalize after a HierarchicalTokenPooling: that is the"):
         load(folder)
 
 
@@ -301,9 +340,7 @@ def test_folders_without_a_projection(folder):
     ):
         load(folder)
     change_json(folder / "config.json", architectures=["HF_ColBERT"])
-    with pytest.raises(
-        errors.UnsupportedError, match="load this folder of Stanford's ColBERT with sentence_transformers"
-    ):
+    with pytest.raises(errors.WeightsError, match=r"linear.weight is missing, expected \[dim, 36\], the projection"):
         load(folder)
 
 

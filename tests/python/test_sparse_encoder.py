@@ -222,7 +222,7 @@ def test_another_type_pickling_and_closing(model):
     assert "(1): SpladePooling(max)" in repr(model) and "with its head" in repr(model)
 
 
-@pytest.mark.parametrize("name", ["save_pretrained", "push_to_hub", "load_adapter"])
+@pytest.mark.parametrize("name", ["fit", "push_to_hub", "load_adapter"])
 def test_names_that_are_left_out(model, name):
     with pytest.raises(errors.UnsupportedNameError, match=f"SparseEncoder.{name} is left out: "):
         getattr(model, name)

@@ -16,7 +16,7 @@ from grilly.inputs import as_list, check_options, need_one_of, need_type, parted
 from grilly.quantization import PRECISIONS, quantize_embeddings
 from grilly.sentence_transformer.calls import Call, Calls, Request, progress
 from grilly.sentence_transformer.settings import Settings
-from grilly.sentence_transformer.streaming import PART, in_file, in_parts
+from grilly.sentence_transformer.streaming import file_of, parts_of
 from grilly.sentence_transformer.windows import Windowed, overlap_of, windowed
 from grilly.tensors import stored, to_tensor, token_features
 
@@ -52,17 +52,13 @@ class Encoding(Calls, Settings):
         out, resume = options.pop("out", None), options.pop("resume", False)
         if not check_stream(wanted, texts, out, resume):
             return self._encode_list(texts, replace(wanted, options=options))
-        alone = replace(wanted, options=options, chunk_size=None, show_progress_bar=False)
-        self._encode_list([], alone)  # the checks that need a model
-        size = PART if wanted.chunk_size is None else positive(wanted.chunk_size, "chunk_size")
-        given = texts if isinstance(texts, Iterator) else iter(as_list(texts)[0])
-
-        def encode(part: list[Any], advance: Any) -> Any:
-            return self._encode_list(part, alone, advance)
-
+        given, wanted = (
+            texts if isinstance(texts, Iterator) else iter(as_list(texts)[0]),
+            replace(wanted, options=options),
+        )
         if out is None:
-            return in_parts(encode, given, size, wanted.show_progress_bar)
-        return in_file(encode, given, size, wanted.show_progress_bar, path_text(out, "out"), resume)
+            return parts_of(given, wanted, self._encode_list)
+        return file_of(given, wanted, self._encode_list, path_text(out, "out"), resume)
 
     def _encode_list(self, texts: Any, wanted: Wanted, advance: Any = None) -> Any:
         """The result of texts that are there, or of a single one."""

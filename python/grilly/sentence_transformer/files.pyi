@@ -1,1 +1,1 @@
-from grilly.sentence_transformer.saving import *
+from grilly.sentence_transformer.saved_files import *

@@ -145,5 +145,11 @@ class Model(Decoding, Chunking, Moving, Saving, Exporting):
     """A model that encodes, decodes, moves, saves and exports; its names are sentence-transformers' but for
     `decode_states`, `encode_chunks` and `export`."""
 
+    _card = (
+        "sentence-similarity",
+        "Texts to vectors of {} numbers",
+        'embeddings = model.encode(["A text.", "Another."])',
+    )
+
 
 refuse(Model)

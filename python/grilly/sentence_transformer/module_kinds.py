@@ -28,7 +28,10 @@ FLAGS = {
 class Transformer(Input):
     """The encoder, with its tokenizer, as `model[0]`."""
 
-    config_keys = ("transformer_task", "modality_config", "module_output_name")
+    config_keys = (
+        "transformer_task", "modality_config", "module_output_name", "query_length", "document_length",
+        "query_expansion",
+    )  # fmt: skip
     columns = "embedding_dimension"
 
     @property
@@ -180,6 +183,12 @@ class MultiVectorMask(Module):
     config_keys = ("skiplist_words", "skiplist_tasks", "keep_only_token_ids")
 
 
+class HierarchicalTokenPooling(Module):
+    """Clusters of a text's token vectors, each replaced by its mean."""
+
+    config_keys = ("pool_factor", "num_protected_tokens", "normalize_embeddings", "tasks")
+
+
 class Dropout(Module):
     """A module that does nothing when encoding."""
 
@@ -227,7 +236,7 @@ KINDS: dict[str, Callable[[ModuleSequence, tuple[int, ...], str], Module]] = {
     kind.__name__: kind
     for kind in (
         Transformer, StaticEmbedding, Pooling, SpladePooling, Dense, LayerNorm, WeightedLayerPooling, Normalize,
-        MultiVectorMask, Dropout, Router,
+        MultiVectorMask, HierarchicalTokenPooling, Dropout, Router,
     )
 }  # fmt: skip
 

@@ -4,98 +4,20 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
 from grilly import _core
-from grilly.errors import InvalidArgumentError, ModelFormatError
-from grilly.hub import ROUTERS, WEIGHTS, listed
+from grilly.errors import InvalidArgumentError
+from grilly.hub import FIRST, ROUTERS, WEIGHTS, listed
 from grilly.inputs import path_text
 from grilly.sentence_transformer.arguments import DTYPE_KEYS
 from grilly.sentence_transformer.module_kinds import FLAGS
-from grilly.sentence_transformer.sequence import ModuleSequence
+from grilly.sentence_transformer.saved_files import copy, put, read_json, refuse_links, write_json, write_tensors
+from grilly.sentence_transformer.saved_modules import Unlisted, settings_of
 
 __all__ = ["Saving"]
 
-
-Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
-
-# Bytes that are copied at a time.
-PIECE = 8 << 20
-# Files of a model, its tokenizer and its weights. Weights in torch's format are copied where there are no safetensors,
-# in other formats not at all.
-COPIED = (".json", ".safetensors", ".txt", ".model", ".jinja", ".md")
-
-
-def copy(source: Path, folder: str, place: Path, target: Path) -> list[str]:
-    """Copies the files of one folder of a model; weights already in `target` are not replaced."""
-    (place / folder).mkdir(parents=True, exist_ok=True)
-    safe = any((source / folder / name).exists() for name in WEIGHTS[:2])
-    made = []
-    for file in sorted((source / folder).iterdir()) if (source / folder).is_dir() else ():
-        of_torch = is_weights(file.name) and file.suffix == ".bin"
-        if not file.is_file() or file.name.startswith(".") or not (file.suffix in COPIED or (of_torch and not safe)):
-            continue
-        if folder == "" and file.suffix == ".md" and file.name != "README.md":
-            continue
-        path = os.path.join(folder, file.name)
-        standing = target / path
-        if not (is_weights(file.name) and standing.exists() and os.path.samefile(file, standing)):
-            duplicate(file, place / path)
-        made.append(path)
-    return made
-
-
-def duplicate(file: Path, made: Path) -> None:
-    """Copies the content of a file in pieces, between which a signal handler runs."""
-    with file.open("rb") as source, made.open("xb") as target:
-        while piece := source.read(PIECE):
-            target.write(piece)
-
-
-def refuse_links(target: Path, folders: list[str]) -> None:
-    """Refuses folders of the model that are links in `target`, through which files elsewhere would be replaced."""
-    for folder in folders:
-        for place in (Path(folder), *Path(folder).parents):
-            if place != Path() and (target / place).is_symlink():
-                raise InvalidArgumentError(f"{target / place} is a link, which is not followed; remove it")
-
-
-def is_weights(name: str) -> bool:
-    """Whether a file of this name holds tensors that a model is loaded from."""
-    return name.endswith(".safetensors") or (name.startswith("pytorch_model") and name.endswith(".bin"))
-
-
-def put(place: Path, target: Path, made: list[str]) -> None:
-    """Moves finished files into place, the weights first, and removes weights that would be read in place of these."""
-    for path in sorted(made, key=lambda path: (not is_weights(os.path.basename(path)), path)):
-        if (place / path).exists():
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(place / path, target / path)
-    for folder in {os.path.dirname(path) for path in made}:
-        there = [os.path.join(folder, name) in made for name in WEIGHTS]
-        if True in there:
-            # Those looked for earlier, and the index beside a single file.
-            for name, one in list(zip(WEIGHTS, there, strict=True))[: (there.index(True) | 1) + 1]:
-                if not one:
-                    (target / folder / name).unlink(missing_ok=True)
-
-
-def read_json(path: Path, kind: type[Json]) -> Json:
-    """A JSON file that holds an object or a list; an empty one where there is no file."""
-    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else kind()
-    if not isinstance(values, kind):
-        expected = "object" if kind is dict else "list"
-        raise ModelFormatError(f"{path}: holds {type(values).__name__}, expected a JSON {expected}")
-    return values
-
-
-def write_json(path: Path, values: Any) -> None:
-    """Writes one JSON file, with a line for each value."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-# Settings of every class in config_sentence_transformers.json.
+# Settings of every class in config_sentence_transformers.json, the last of those alone whose results are compared.
 COMMON_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name")
 # Keys of the settings' arguments for other libraries that the saved files record elsewhere.
 LIMIT_KEYS = ("model_max_length",)
@@ -109,16 +31,14 @@ METHODS = {
 }
 # Alone it is the method, beside another a key: the products that are left are in 8-bit integers.
 INTEGERS = "grilly_int8"
-# Modules implied by a folder without modules.json.
-BARE_MODULES = [
-    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-]
 CARD = Path(__file__).with_name("card.md")
 
 
-class Saving(ModuleSequence):
+class Saving(Unlisted):
     """A model of any class that can be saved."""
+
+    #: Of a new README.md: the hub's name of the task, what texts become, and lines that call the model.
+    _card: ClassVar[tuple[str, str, str]]
 
     def save_pretrained(
         self,
@@ -130,10 +50,11 @@ class Saving(ModuleSequence):
     ) -> None:
         """Writes the model to the folder `path`, which sentence-transformers and this package load.
 
-        The files are those the model was loaded from. Prompts, the default prompt, `max_seq_length`, `truncate_dim`,
-        the similarity, the pooling of prompts, what was set on the tokenizer and, in config.json, the element type are
-        written with their current values. The weights are copied unchanged: after `half()` or `quant.convert`, float32
-        files are rounded again at each load; of a converted model, and of one in int8, config.json says so.
+        The files are those the model was loaded from, and those of modules that its folder does not list. Prompts, the
+        default prompt, `max_seq_length`, the similarity, the other settings of the class, the pooling of prompts, what
+        was set on the tokenizer and, in config.json, the element type are written with their current values. The
+        weights are copied unchanged: after `half()` or `quant.convert`, float32 files are rounded again at each load;
+        of a converted model, and of one in int8, config.json says so.
 
         Each file is replaced only when the new one is complete, so that a model may be saved over its own folder; a
         link of its name is replaced itself. Other files in `path` are not touched.
@@ -147,6 +68,7 @@ class Saving(ModuleSequence):
 
         Raises:
             InvalidArgumentError: `path` is a file, or a folder in it that belongs to the model is a link.
+            UnsupportedError: `activation_fn` of a CrossEncoder is a function that files cannot name.
             OSError: A file cannot be read or written.
 
         Source: `sentence_transformers.SentenceTransformer.save_pretrained`, version 6.2.
@@ -185,7 +107,7 @@ class Saving(ModuleSequence):
 
     def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
         """Writes the model's files into the empty folder `place`; returns their paths, with unchanged files."""
-        rows = read_json(self._folder / "modules.json", list) or BARE_MODULES
+        rows, unlisted = self._rows()
         modules = list(listed(self._folder, rows))
         folders = list(dict.fromkeys(["", *(path for path, _ in modules)]))
         folders += [os.path.join(path, TEMPLATES) for path in folders if (self._folder / path / TEMPLATES).is_dir()]
@@ -197,7 +119,7 @@ class Saving(ModuleSequence):
         routed = any(kind in ROUTERS for _, kind in modules)
         limit = not routed or self._held.limit is not None
         dtype = not routed or (self._options.dtype or self._options.default_dtype) not in (None, "auto")
-        for path in (path for path, kind in modules if kind == "Transformer"):
+        for path in (path for path, kind in modules if kind in FIRST and kind != "StaticEmbedding"):
             changed[os.path.join(path, _core.TRANSFORMER_SETTINGS[0])] = self._transformer_settings(path, limit, dtype)
             if tokens := self._token_settings.changed():
                 file = os.path.join(path, "tokenizer_config.json")
@@ -205,16 +127,12 @@ class Saving(ModuleSequence):
             if dtype or self._options.rounded_products:
                 changed[os.path.join(path, "config.json")] = self._configuration(path, dtype)
         poolings = [path for path, kind in modules if kind == "Pooling"]
-        if rows is BARE_MODULES:
-            mode = dict(self._core.modules)["Pooling"]
-            modes = mode.split("+")
-            # Without its name the reference takes the mean.
-            changed[os.path.join(poolings[0], "config.json")] = {
-                "word_embedding_dimension": self._core.dimension // len(modes),
-                "pooling_mode_mean_tokens": mode == "mean",
-                "pooling_mode_lasttoken": mode == "lasttoken",
-                "include_prompt": True,
-            }
+        for path, module in unlisted.items():
+            if path:
+                changed[os.path.join(path, "config.json")] = settings_of(module)
+            if path and (tensors := self._tensors(path)):
+                made.append(os.path.join(path, WEIGHTS[0]))
+                write_tensors(place / made[-1], tensors)
         now = self._pooling()
         if now:
             for path in (os.path.join(pooling, "config.json") for pooling in poolings if pooling):
@@ -230,8 +148,9 @@ class Saving(ModuleSequence):
             (place / "README.md").unlink(missing_ok=True)
         elif "README.md" not in made:
             read = "all" if self.max_seq_length == math.inf else f"at most {self.max_seq_length}"
-            facts = {"kind": self.kind, "name": name or target.name, "dimension": self._columns(), "limit": read}
-            text = CARD.read_text(encoding="utf-8").format(**facts)
+            task, what, calls = self._card
+            facts = {"kind": self.kind, "name": name or target.name, "task": task, "limit": read, "calls": calls}
+            text = CARD.read_text(encoding="utf-8").format(what=what.format(self._columns()), **facts)
             (place / "README.md").write_text(text, encoding="utf-8")
             made.append("README.md")
         return list(dict.fromkeys([*made, *changed]))
@@ -246,31 +165,35 @@ class Saving(ModuleSequence):
 
     def _model_settings(self) -> dict[str, Any]:
         """config_sentence_transformers.json with the current settings."""
-        before = read_json(self._folder / "config_sentence_transformers.json", dict)
-        if not (self._folder / "modules.json").exists():
-            before = {}  # not read when the model was loaded
+        before = read_json(self._folder / "config_sentence_transformers.json", dict) if self._is_listed() else {}
         # The model has an attribute for each; those of the class alone are left out where they are not set.
-        now = {key: getattr(self, key) for key in COMMON_SETTINGS}
-        own = {key: getattr(self, key) for key in self._core.settings if key not in COMMON_SETTINGS}
+        now = {key: getattr(self, key) for key in COMMON_SETTINGS if hasattr(self, key)}
+        own = {key: self._setting(key) for key in self._core.settings if key not in COMMON_SETTINGS}
         values = before | {"model_type": self.kind} | now | own
-        return {key: value for key, value in values.items() if key not in own or value is not None}
+        return {key: value for key, value in values.items() if key not in own or value not in (None, [])}
+
+    def _setting(self, key: str) -> Any:
+        """A setting of the class alone, as the file has it."""
+        return getattr(self, key)
 
     def _transformer_settings(self, transformer: str, limit: bool, dtype: bool) -> dict[str, Any]:
         """The first non-empty settings file of the Transformer module: with the current limit if `limit`, and without a
         type if config.json has the current one."""
-        values: dict[str, Any] = {}
-        if (self._folder / "modules.json").exists():
+        first = self[0]
+        if self._is_listed():
             found = (read_json(self._folder / transformer / name, dict) for name in _core.TRANSFORMER_SETTINGS)
             values = next((file for file in found if file), {})
+        else:
+            values = settings_of(first)
         if limit:
             values = values | {"max_seq_length": None if self.max_seq_length == math.inf else self.max_seq_length}
         values.setdefault("do_lower_case", False)
         form = self._core.messages()
-        if form and "modality_config" not in values:  # of a bare folder, whose texts become messages by themselves
-            said = {"method": "forward", "method_output_name": "last_hidden_state"}
+        if form and not self._is_listed():  # the texts of a bare folder become messages by themselves
+            said = first.modality_config["text"]
             values |= {
                 "modality_config": {"text": said, "message": said | {"format": form}},
-                "module_output_name": "token_embeddings",
+                "module_output_name": first.module_output_name,
             }
         for name, older in (("processor_kwargs", "tokenizer_args"), ("config_kwargs", "config_args")):
             passed = json.loads(self._options.arguments)[name]

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from operator import length_hint
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from grilly.errors import GrillyError, InvalidArgumentError
+from grilly.inputs import positive
 from grilly.row_file import RowFile
-from grilly.sentence_transformer.calls import progress
+from grilly.sentence_transformer.calls import Request, progress
 
-__all__ = ["PART", "Encode", "in_file", "in_parts"]
+__all__ = ["PART", "Encode", "file_of", "in_file", "in_parts", "parts_of"]
 
 #: Texts encoded at a time: between two parts a device is idle for some milliseconds, of a third of a second.
 PART = 16_384
 
 #: The result of a list of texts of which so many came before, and what is called with the number of texts done.
 Encode = Callable[[list[Any], Any], Any]
+
+
+Asked = TypeVar("Asked", bound=Request)
+#: The result of a list of texts for a request; the last argument is called with the number of texts done, or None.
+Call = Callable[[list[Any], Asked, Any], Any]
+
+
+def parts_of(texts: Iterator[Any], request: Asked, encode: Call[Asked]) -> Iterator[Any]:
+    """The results of a call's texts, `chunk_size` of them at a time; faults of the call itself raise at once."""
+    alone, size = part_by_part(request, encode)
+    return in_parts(alone, texts, size, request.show_progress_bar)
+
+
+def file_of(texts: Iterator[Any], request: Asked, encode: Call[Asked], path: str, resume: bool) -> Any:
+    """The rows of a call's texts in a file, written as `parts_of` gives them."""
+    alone, size = part_by_part(request, encode)
+    return in_file(alone, texts, size, request.show_progress_bar, path, resume)
+
+
+def part_by_part(request: Asked, encode: Call[Asked]) -> tuple[Encode, int]:
+    """What computes a part of a call's texts, and the number of those."""
+    alone = replace(request, chunk_size=None, show_progress_bar=False)
+    encode([], alone, None)  # the checks that need a model
+    size = PART if request.chunk_size is None else positive(request.chunk_size, "chunk_size")
+    return lambda part, advance: encode(part, alone, advance), size
 
 
 def in_parts(encode: Encode, texts: Iterator[Any], size: int, shown: bool | None, done: int = 0) -> Iterator[Any]:

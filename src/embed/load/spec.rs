@@ -6,6 +6,7 @@ use super::read::Files;
 use crate::model::heads::{self, First};
 use crate::model::registry;
 use crate::model::spec::{EncoderSpec, NameRules, Table};
+use crate::model::stanford;
 use crate::model::task_head::TaskHead;
 use crate::model::weights::Weights;
 use crate::text::tokenizer::{Side, Tokenizer};
@@ -63,6 +64,7 @@ fn transformer(files: &Files<'_>) -> Result<Described> {
         rules = rules.with_head(&read);
         head = Some(read);
     }
+    rules.aliases.extend(stanford::alias(&modules.heads).filter(|_| !modules.listed));
     rules.torch_first = arguments.model.get("use_safetensors") == Some(&Value::Bool(false));
     let tokenizer = Tokenizer::with_arguments(
         &files.transformer,
@@ -78,6 +80,9 @@ fn transformer(files: &Files<'_>) -> Result<Described> {
         true => tokenizer,
         false => tokenizer.with_beginnings(&sentence.markers)?,
     };
+    if !modules.listed {
+        stanford::check_markers(files.folder, &sentence.markers, |token| tokenizer.id(token).is_some())?;
+    }
     if arguments.processor.contains_key("padding_side") {
         check_padding(&spec, &tokenizer)?;
     }

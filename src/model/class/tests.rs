@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::model::heads::tests::{list, mean, model, read_modules, row};
-use crate::model::heads::{Modules, SpladePooling};
+use crate::model::heads::{Modules, SpladePooling, TokenPooling};
 use crate::ops::PoolMode;
 
 const SETTINGS: &str = "config_sentence_transformers.json";

@@ -16,6 +16,8 @@ const KEYS: [&str; 9] = [
     "document_prefix",
     "skiplist_words",
 ];
+/// The keys of what begins a text, and the tasks of such texts.
+pub(super) const PREFIXES: [(&str, &str); 2] = [("query_prefix", "query"), ("document_prefix", "document")];
 /// Tokens of an expanded query where no number is stated.
 const QUERY: usize = 32;
 
@@ -24,7 +26,7 @@ pub(super) fn read(fields: &mut Fields<'_>, config: &mut SentenceConfig) {
     if !KEYS.iter().any(|key| fields.is_null(key) || fields.get(key).is_some()) {
         return;
     }
-    for (key, name) in [("query_prefix", "query"), ("document_prefix", "document")] {
+    for (key, name) in PREFIXES {
         let Some(prefix) = fields.text(key) else { continue };
         if let Some((_, prompt)) = config.prompts.iter_mut().find(|(known, _)| known == name) {
             // Both begin a text, and some files have the one as the beginning of the other.

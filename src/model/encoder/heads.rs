@@ -201,7 +201,7 @@ impl Builder<'_> {
                 };
                 features.write(*gives, y);
             }
-            Head::MultiVectorMask(_) | Head::Idle(_) => {}
+            Head::MultiVectorMask(_) | Head::TokenPooling(_) | Head::Idle(_) => {}
             Head::LayerNorm { path, dimension } => {
                 let x = features.read(Feature::Sentence, head)?;
                 self.check_columns(x, *dimension, &format!("{path}: dimension"))?;

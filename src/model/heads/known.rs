@@ -20,11 +20,10 @@ pub fn known_modules() -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 /// Modules of sentence-transformers that are not read, and what to do in their place.
-pub(super) const LEFT_OUT: [(&str, &str); 11] = [
+pub(super) const LEFT_OUT: [(&str, &str); 10] = [
     ("BoW", COUNTS),
     ("CLIPModel", "only text is read; encode images and CLIP's texts with sentence-transformers"),
     ("CNN", WORDS),
-    ("HierarchicalTokenPooling", POOLED_TOKENS),
     ("LSTM", WORDS),
     ("LambdaTokenPooling", POOLED_TOKENS),
     ("LogitScore", WORDS_AS_SCORES),
@@ -38,8 +37,8 @@ const WORDS: &str = "models over tables of words are encoded with sentence-trans
                      StaticEmbedding, as StaticEmbedding.from_distillation of sentence-transformers makes it";
 const SPARSE: &str = "of sparse encoders those with a head for words and SpladePooling are read; encode others with \
                       sentence-transformers";
-const POOLED_TOKENS: &str = "token vectors are not pooled here: take the module out of modules.json, and pool the rows of \
-                             encode_document with sentence-transformers";
+const POOLED_TOKENS: &str = "it has no files: take the module out of modules.json, and pass the function to encode_document as \
+                             token_pooling";
 /// Of a decoder's logits of words.
 pub(in crate::model) const WORDS_AS_SCORES: &str = "scores from a decoder's logits of words are made by sentence-transformers; a \
                                           checkpoint with a head of its own (...ForSequenceClassification) is read";

@@ -20,6 +20,11 @@ pub struct MultiVectorMask {
     pub kept: Vec<u32>,
 }
 
+/// Each of its signs.
+pub(in crate::model) fn punctuation() -> Vec<String> {
+    PUNCTUATION.chars().map(String::from).collect()
+}
+
 fn owned(texts: Vec<&str>) -> Vec<String> {
     texts.into_iter().map(str::to_owned).collect()
 }
@@ -42,7 +47,6 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Result<Head> {
 
 /// The module that a folder of PyLate's stands for, by its config_sentence_transformers.json.
 pub(super) fn of_pylate(fields: &mut Fields<'_>) -> Head {
-    let usual = || PUNCTUATION.chars().map(String::from).collect();
-    let skipped = fields.texts("skiplist_words").map_or_else(usual, owned);
+    let skipped = fields.texts("skiplist_words").map_or_else(punctuation, owned);
     Head::MultiVectorMask(MultiVectorMask { skipped, tasks: vec!["document".to_owned()], kept: Vec::new() })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::known::unknown_module;
-use super::{Feature, Head, SpladePooling, mask};
+use super::{Feature, Head, SpladePooling, mask, token_pooling};
 use crate::Result;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::files::{MODEL_SETTINGS, read_fields};
@@ -43,6 +43,9 @@ pub(super) const ACTIVATIONS: [(&str, ActivationKind); 6] = [
 /// The Dense of PyLate, which is that of sentence-transformers for the tokens' vectors.
 pub(in crate::model) const DENSE_OF_PYLATE: &str = "pylate.models.Dense.Dense";
 
+/// Modules after which a text has other vectors, and those of a text are the result.
+const OF_TOKENS: [&str; 2] = ["MultiVectorMask", "HierarchicalTokenPooling"];
+
 /// What the settings of a module are read from.
 pub(super) struct Place<'a> {
     /// The model's.
@@ -59,7 +62,7 @@ pub(super) struct Place<'a> {
 type ReadModule = fn(&Place<'_>) -> Result<Head>;
 
 /// The modules that are read after the first.
-pub(super) const MODULES: [(&str, ReadModule); 8] = [
+pub(super) const MODULES: [(&str, ReadModule); 9] = [
     ("WeightedLayerPooling", |place| {
         let head = read_all(&place.path, |fields| Ok(read_weighted_layers(fields, &place.row.path)))?;
         Ok(if hidden_states(place.config, &place.path)? { head } else { Head::Idle("WeightedLayerPooling") })
@@ -83,6 +86,7 @@ pub(super) const MODULES: [(&str, ReadModule); 8] = [
         true => read_fields(&place.folder.join(MODEL_SETTINGS), |fields| Ok(mask::of_pylate(fields))),
         false => read_all(&place.path, mask::read),
     }),
+    ("HierarchicalTokenPooling", |place| read_all(&place.path, token_pooling::read)),
     ("Dropout", |_| Ok(Head::Idle("Dropout"))),
 ];
 
@@ -102,9 +106,13 @@ pub(in crate::model) fn read_head(
 ) -> Result<Head> {
     let usual = if result == Feature::Tokens { Feature::Tokens } else { Feature::Sentence };
     let kind = if usual == Feature::Tokens && row.kind == DENSE_OF_PYLATE { "Dense" } else { row.kind.as_str() };
+    let path = folder.join("modules.json");
     let Some((_, read)) = MODULES.iter().find(|(name, _)| *name == kind) else {
-        return Err(unknown_module(&folder.join("modules.json"), kind));
+        return Err(unknown_module(&path, kind));
     };
+    if usual != Feature::Tokens && OF_TOKENS.contains(&kind) {
+        return Err(unsupported(&path, format!("module {kind}"), "a MultiVectorEncoder alone has it: take it out"));
+    }
     read(&Place { folder, row, usual, path: folder.join(&row.path).join("config.json"), config })
 }
 

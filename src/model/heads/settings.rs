@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::read::ACTIVATIONS;
-use super::{Feature, Head, MultiVectorMask, SpladePooling};
+use super::{Feature, Head, MultiVectorMask, SpladePooling, TokenPooling};
 
 /// Columns of the vectors that modules pass on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,12 @@ impl Head {
                 "skiplist_words": skipped,
                 "skiplist_tasks": tasks,
                 "keep_only_token_ids": if kept.is_empty() { Value::Null } else { json!(kept) },
+            }),
+            Head::TokenPooling(TokenPooling { factor, protected, normalizes, tasks }) => json!({
+                "pool_factor": factor,
+                "num_protected_tokens": protected,
+                "normalize_embeddings": normalizes,
+                "tasks": tasks,
             }),
             Head::Idle(_) => json!({}),
         }

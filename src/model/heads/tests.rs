@@ -250,7 +250,6 @@ fn modules_of_sentence_transformers_that_are_left_out_say_what_to_do() {
         "BoW",
         "CLIPModel",
         "CNN",
-        "HierarchicalTokenPooling",
         "LSTM",
         "LambdaTokenPooling",
         "LogitScore",

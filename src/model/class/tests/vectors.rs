@@ -48,6 +48,34 @@ fn a_multi_vector_encoder_projects_and_chooses_tokens() {
 }
 
 #[test]
+fn vectors_are_pooled_by_the_last_module() {
+    let pooling = |settings: Value| {
+        let folder = model(&[projection(json!({})), of_tokens(), ("HierarchicalTokenPooling", settings)]);
+        write(&folder, SETTINGS, json!({"model_type": "MultiVectorEncoder"}));
+        vectors(&folder).map(|(mut modules, _)| modules.heads.pop())
+    };
+    let settings =
+        json!({"pool_factor": 1.5, "num_protected_tokens": 0, "normalize_embeddings": true, "tasks": "query"});
+    let found = pooling(settings).unwrap();
+    let tasks = |task: &str| vec![task.to_owned()];
+    let expected = TokenPooling { factor: 1.5, protected: 0, normalizes: true, tasks: tasks("query") };
+    assert_eq!(found, Some(Head::TokenPooling(expected)));
+    let older = TokenPooling { factor: 1.0, protected: 1, normalizes: false, tasks: tasks("document") };
+    assert_eq!(pooling(json!({})).unwrap(), Some(Head::TokenPooling(older)));
+    for (settings, problem) in [
+        (json!({"pool_factor": 0.5}), "pool_factor is 0.5, expected a number from 1"),
+        (json!({"num_protected_tokens": -1}), "num_protected_tokens is -1"),
+        (json!({"factor": 2}), "the module has no setting factor"),
+    ] {
+        let error = pooling(settings).unwrap_err().to_string();
+        assert!(error.contains(problem) && error.contains("HierarchicalTokenPooling/config.json"), "{error}");
+    }
+    let pooled = model(&[("HierarchicalTokenPooling", json!({})), mean()]);
+    let error = read_modules(pooled.path()).unwrap_err().to_string();
+    assert!(error.contains("module HierarchicalTokenPooling: a MultiVectorEncoder alone has it"), "{error}");
+}
+
+#[test]
 fn a_folder_of_pylate_has_its_settings_elsewhere() {
     let settings = json!({"query_prefix": "[Q] ", "document_prefix": "[D] ", "prompts": {"query": "[Q] ask: "},
         "query_length": 30, "document_length": 70, "model_type": "ColBERT"});
@@ -107,7 +135,12 @@ fn multi_vector_encoders_of_other_kinds_are_refused() {
     for (modules, transformer, problem) in [
         (vec![mean()], json!({}), "module Pooling of a MultiVectorEncoder: known are MultiVectorMask, and Dense"),
         (vec![projection(json!({})), ("Normalize", json!({}))], json!({}), "module Normalize of a MultiVectorEncoder"),
-        (vec![("HierarchicalTokenPooling", json!({}))], json!({}), "token vectors are not pooled here"),
+        (vec![("LambdaTokenPooling", json!({}))], json!({}), "pass the function to encode_document"),
+        (
+            vec![("HierarchicalTokenPooling", json!({})), of_tokens()],
+            json!({}),
+            "module Normalize after a HierarchicalTokenPooling: that is the last module",
+        ),
         (vec![], json!({"transformer_task": "retrieval"}), "models of images are encoded with sentence-transformers"),
     ] {
         let error = saved(&modules, transformer);
@@ -134,12 +167,8 @@ fn multi_vector_encoders_of_other_kinds_are_refused() {
         let error = saved(&[projection(json!({})), ("MultiVectorMask", config)], json!({}));
         assert!(matches!(error, Error::ModelFormat { .. }), "{error}");
     }
-    for (classes, problem) in
-        [(json!(["HF_ColBERT"]), "Stanford's ColBERT"), (json!(["BertModel"]), "has no projection")]
-    {
-        let folder = TempDir::new().unwrap();
-        write(&folder, "config.json", json!({"architectures": classes}));
-        let error = vectors(&folder).unwrap_err();
-        assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains(problem), "{error}");
-    }
+    let folder = TempDir::new().unwrap();
+    write(&folder, "config.json", json!({"architectures": ["BertModel"]}));
+    let error = vectors(&folder).unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains("has no projection"), "{error}");
 }
