@@ -150,6 +150,9 @@ impl Model {
             tokens: if options.tokens { vec![Array2::default((0, 0)); bytes.len()] } else { Vec::new() },
             ..Encoded::default()
         };
+        if bytes.len() > 1 && options.batch_size > 1 {
+            route.need_padding()?;
+        }
         let mut work = Work {
             tokens: Vec::with_capacity(bytes.len()),
             first: route.unpooled_tokens(&options.prompt)?,
@@ -159,7 +162,8 @@ impl Model {
         let call = route.call(&options.prompt, task);
         let mut session = Session::new(self, route)?;
         std::thread::scope(|scope| {
-            let tokenize = |part: Range<usize>| route.tokens_of(given, part, call);
+            let tokenize =
+                |part: Range<usize>| route.tokens_of(given, part, call).map(|texts| route.without_padding(texts));
             let mut parts = match session.is_elsewhere() {
                 true => Parts::ahead(scope, &bytes, tokenize),
                 false => Parts::in_turn(&bytes, tokenize),

@@ -1,5 +1,7 @@
 //! The heads that checkpoints have for other tasks than embeddings.
 
+mod last_token;
+
 use super::config::MOST_ROWS;
 use crate::Result;
 use crate::model::fields::{Fields, unsupported};
@@ -7,6 +9,7 @@ use crate::model::spec::EncoderSpec;
 use crate::model::task_head::{HeadStep, Task, TaskHead};
 use crate::ops::ActivationKind::{self, GeluErf, Relu, Tanh};
 use crate::ops::PoolMode;
+use last_token::{next_word, scores_of_last};
 
 /// The key of how the tokens of a sequence become one vector.
 const POOLING: &str = "classifier_pooling";
@@ -22,10 +25,17 @@ pub struct Heads {
     pub scores: ReadHead,
     /// Logits of words: `...ForMaskedLM`.
     pub words: Option<ReadHead>,
+    /// Logits of the word after a text: `...ForCausalLM`.
+    pub next_word: Option<ReadHead>,
 }
 
 const fn row(model_type: &'static str, scores: ReadHead, words: Option<ReadHead>) -> Heads {
-    Heads { model_type, scores, words }
+    Heads { model_type, scores, words, next_word: None }
+}
+
+/// A decoder, both of whose heads read the last token.
+const fn decoder(model_type: &'static str, scores: ReadHead, next_word: ReadHead) -> Heads {
+    Heads { model_type, scores, words: None, next_word: Some(next_word) }
 }
 
 /// The architectures whose heads are known.
@@ -37,12 +47,21 @@ pub const HEADS: &[Heads] = &[
     row("distilbert", DISTILBERT_SCORES, Some(DISTILBERT_WORDS)),
     row("electra", |fields, spec| of_first(fields, spec, ROBERTA, GeluErf), Some(ELECTRA_WORDS)),
     row("eurobert", eurobert_scores, None),
+    decoder(
+        "gemma2",
+        |fields, spec| scores_of_last(fields, spec, Some(0)),
+        |fields, spec| next_word(fields, spec, true, Some(30.0)),
+    ),
     row("gte", BERT_SCORES, None),
     row("jina_embeddings_v3", ROBERTA_SCORES, None),
+    decoder("llama", LLAMA_SCORES, LLAMA_NEXT_WORD),
+    decoder("mistral", LLAMA_SCORES, LLAMA_NEXT_WORD),
     row("modernbert", modernbert_scores, Some(modernbert_words)),
     row("mpnet", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
     row("new", BERT_SCORES, None),
     row("nomic_bert", BERT_SCORES, None),
+    decoder("qwen2", LLAMA_SCORES, LLAMA_NEXT_WORD),
+    decoder("qwen3", LLAMA_SCORES, LLAMA_NEXT_WORD),
     row("roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
     row("xlm-roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
 ];
@@ -51,6 +70,8 @@ pub const HEADS: &[Heads] = &[
 const ROBERTA: [&str; 2] = ["classifier.dense", "classifier.out_proj"];
 const BERT_SCORES: ReadHead = |fields, spec| of_first(fields, spec, ["pooler.dense", "classifier"], Tanh);
 const ROBERTA_SCORES: ReadHead = |fields, spec| of_first(fields, spec, ROBERTA, Tanh);
+const LLAMA_SCORES: ReadHead = |fields, spec| scores_of_last(fields, spec, None);
+const LLAMA_NEXT_WORD: ReadHead = |fields, spec| next_word(fields, spec, false, None);
 const DISTILBERT_SCORES: ReadHead = |fields, spec| of_first(fields, spec, ["pre_classifier", "classifier"], Relu);
 
 const BERT_WORDS: ReadHead = |fields, spec| {
@@ -102,7 +123,7 @@ fn of_first(
         HeadStep::Activation(activation),
         HeadStep::linear(last, labels(fields)),
     ];
-    Ok(TaskHead::scores(steps))
+    Ok(TaskHead::of(Task::Scores, steps))
 }
 
 fn deberta_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
@@ -120,7 +141,7 @@ fn eurobert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHe
         HeadStep::linear("classifier", labels(fields)),
     ];
     steps.insert(place, HeadStep::Pool(mode));
-    Ok(TaskHead::scores(steps))
+    Ok(TaskHead::of(Task::Scores, steps))
 }
 
 fn modernbert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
@@ -128,7 +149,7 @@ fn modernbert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<Task
     let mut steps = vec![HeadStep::Pool(mode)];
     steps.extend(modernbert_transform(fields, spec)?);
     steps.push(HeadStep::linear("classifier", labels(fields)));
-    Ok(TaskHead::scores(steps))
+    Ok(TaskHead::of(Task::Scores, steps))
 }
 
 fn modernbert_transform(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<[HeadStep; 3]> {
@@ -156,7 +177,7 @@ fn of_words(
         tied.extend((!bias.is_empty()).then(|| pair("bias", bias)));
     }
     steps.push(decoder);
-    TaskHead { task: Task::Words, steps, tied }
+    TaskHead { tied, ..TaskHead::of(Task::Words, steps) }
 }
 
 /// Logits of words after a product, an activation and a norm; the last product has its bias under another name, too, unless that

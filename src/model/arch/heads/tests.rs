@@ -6,6 +6,7 @@ use super::*;
 use crate::Error;
 use crate::model::registry::{read_head, read_spec};
 use crate::model::spec::NormKind;
+use crate::model::task_head::Padding;
 
 fn head(task: Task, model_type: &str, changes: Value) -> Result<TaskHead> {
     let sizes = match model_type {
@@ -80,5 +81,51 @@ fn architectures_without_a_head_name_those_with_one() {
         let start = format!("config.json: model_type \"gpt2\": heads for {what} are known of albert, bert,");
         assert!(error.starts_with(&start), "{error}");
     }
+    let error = head(Task::NextWord, "gpt2", json!({})).unwrap_err().to_string();
+    let start =
+        "config.json: model_type \"gpt2\": heads for logits of the next word are known of gemma2, llama, mistral,";
+    assert!(error.starts_with(start), "{error}");
     assert!(head(Task::Words, "gte", json!({})).is_err() && head(Task::Scores, "gte", json!({})).is_ok());
+}
+
+/// What becomes of padding in a head for scores.
+fn padding(model_type: &str, changes: Value) -> Padding {
+    head(Task::Scores, model_type, changes).unwrap().padding
+}
+
+#[test]
+fn decoders_score_the_last_token_that_is_no_padding() {
+    let steps = scores("qwen3", json!({"num_labels": 1})).unwrap();
+    let product = HeadStep::Linear { name: "score".into(), bias: false, columns: 1 };
+    assert_eq!(steps, [HeadStep::Pool(PoolMode::LastToken), product]);
+    for (model_type, config, expected) in [
+        ("llama", json!({}), Padding::Unstated),
+        ("llama", json!({"pad_token_id": 7}), Padding::Cut(7)),
+        ("llama", json!({"pad_token_id": -1}), Padding::Kept),
+        ("gemma2", json!({}), Padding::Cut(0)),
+        ("gemma2", json!({"pad_token_id": null}), Padding::Unstated),
+        ("gemma2", json!({"pad_token_id": 3}), Padding::Cut(3)),
+    ] {
+        assert_eq!(padding(model_type, config.clone()), expected, "{model_type} {config}");
+    }
+    assert!(matches!(scores("qwen2", json!({"pad_token_id": "x"})), Err(Error::ModelFormat { .. })));
+    let open = scores("mistral", json!({"is_causal": false})).unwrap_err();
+    assert!(matches!(open, Error::Unsupported { .. }) && open.to_string().contains("is_causal false"), "{open}");
+}
+
+#[test]
+fn logits_of_the_next_word_have_the_bound_and_the_table_of_the_family() {
+    let next = |model_type: &str, changes: Value| head(Task::NextWord, model_type, changes).unwrap();
+    let product = HeadStep::Linear { name: "lm_head".into(), bias: false, columns: 100 };
+    let plain = next("qwen3", json!({}));
+    assert_eq!(plain.steps, [HeadStep::Pool(PoolMode::LastToken), product]);
+    assert_eq!((plain.tied.len(), next("qwen3", json!({"tie_word_embeddings": true})).tied.len()), (0, 1));
+    let bounded = next("gemma2", json!({}));
+    assert_eq!((bounded.steps[2].clone(), bounded.tied.len()), (HeadStep::SoftCap(30.0), 1));
+    assert_eq!(next("gemma2", json!({"final_logit_softcapping": null})).steps.len(), 2);
+    assert_eq!(next("gemma2", json!({"final_logit_softcapping": 2.5})).steps[2], HeadStep::SoftCap(2.5));
+    assert!(matches!(
+        head(Task::NextWord, "gemma2", json!({"final_logit_softcapping": 0})),
+        Err(Error::ModelFormat { .. })
+    ));
 }
