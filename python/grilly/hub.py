@@ -64,7 +64,7 @@ WEIGHTS = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
 )  # fmt: skip
 # Modules without weights of their own.
-WEIGHTLESS = ("Pooling", "Normalize", "Dropout", "SpladePooling", *ROUTERS)
+WEIGHTLESS = ("Pooling", "Normalize", "Dropout", "SpladePooling", "LogitScore", *ROUTERS)
 # Modules that may be the first, and so have a tokenizer.
 FIRST = ("Transformer", "MLMTransformer", "StaticEmbedding")
 

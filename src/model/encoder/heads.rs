@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Builder, Input};
 use crate::graph::ValueId;
-use crate::model::heads::{Feature, Head, SpladePooling};
+use crate::model::heads::{Feature, Head, LogitScore, SpladePooling};
 use crate::model::spec::{NormKind, Product};
 use crate::model::task_head::{HeadStep, Task, TaskHead};
 use crate::ops::{ActivationKind, Binary, BinaryKind, Linear, Normalize, Pool, PoolMode, Shape};
@@ -153,6 +153,23 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// The logit of one word of each text, or its logit minus another's; those of other words are not computed.
+    fn logit_score(&mut self, score: &LogitScore, features: &Features<'_>) -> Result<ValueId> {
+        let Some((x, [HeadStep::Linear { name, bias, columns }, after @ ..])) = features.words else {
+            return Err(no_words("LogitScore"));
+        };
+        let mut logits = Vec::new();
+        for id in score.ids()? {
+            let id = id as usize;
+            let y = self.some_columns(&format!("logit of token {id}"), (name, *bias, *columns), id..id + 1, x)?;
+            logits.push(self.steps(after, y)?);
+        }
+        match logits[..] {
+            [one] => Ok(one),
+            _ => self.graph.node("difference of logits", Binary::from(BinaryKind::Subtract), &logits),
+        }
+    }
+
     /// `c tanh(x / c)`.
     fn soft_cap(&mut self, cap: f32, x: ValueId) -> Result<ValueId> {
         let part = Part::computed(format!("soft cap {cap}"), &[1], std::iter::once(cap));
@@ -185,6 +202,7 @@ impl Builder<'_> {
     fn module(&mut self, head: &Head, features: &mut Features<'_>, states: &[ValueId]) -> Result<()> {
         match head {
             Head::SpladePooling(pooling) => self.splade(*pooling, features)?,
+            Head::LogitScore(score) => features.scores = Some(self.logit_score(score, features)?),
             Head::WeightedLayerPooling { path, layers, first } => {
                 features.tokens = self.weighted_layers(path, *layers, *first, states)?;
             }

@@ -20,14 +20,13 @@ pub fn known_modules() -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 /// Modules of sentence-transformers that are not read, and what to do in their place.
-pub(super) const LEFT_OUT: [(&str, &str); 11] = [
+pub(super) const LEFT_OUT: [(&str, &str); 10] = [
     ("BoW", COUNTS),
     ("CLIPModel", "only text is read; encode images and CLIP's texts with sentence-transformers"),
     ("CNN", WORDS),
     ("HierarchicalTokenPooling", POOLED_TOKENS),
     ("LSTM", WORDS),
     ("LambdaTokenPooling", POOLED_TOKENS),
-    ("LogitScore", WORDS_AS_SCORES),
     ("SparseAutoEncoder", SPARSE),
     ("SparseStaticEmbedding", SPARSE),
     ("WordEmbeddings", WORDS),
@@ -40,9 +39,6 @@ const SPARSE: &str = "of sparse encoders those with a head for words and SpladeP
                       sentence-transformers";
 const POOLED_TOKENS: &str = "token vectors are not pooled here: take the module out of modules.json, and pool the rows of \
                              encode_document with sentence-transformers";
-/// Of a decoder's logits of words.
-pub(in crate::model) const WORDS_AS_SCORES: &str = "scores from a decoder's logits of words are made by sentence-transformers; a \
-                                          checkpoint with a head of its own (...ForSequenceClassification) is read";
 
 /// What to do in place of a module that sentence-transformers has and that is not read.
 pub(in crate::model) fn left_out(kind: &str) -> Option<&'static str> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::known::unknown_module;
-use super::{Feature, Head, SpladePooling, mask};
+use super::{Feature, Head, SpladePooling, logit_score, mask};
 use crate::Result;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::files::{MODEL_SETTINGS, read_fields};
@@ -59,13 +59,14 @@ pub(super) struct Place<'a> {
 type ReadModule = fn(&Place<'_>) -> Result<Head>;
 
 /// The modules that are read after the first.
-pub(super) const MODULES: [(&str, ReadModule); 8] = [
+pub(super) const MODULES: [(&str, ReadModule); 9] = [
     ("WeightedLayerPooling", |place| {
         let head = read_all(&place.path, |fields| Ok(read_weighted_layers(fields, &place.row.path)))?;
         Ok(if hidden_states(place.config, &place.path)? { head } else { Head::Idle("WeightedLayerPooling") })
     }),
     ("Pooling", |place| read_all(&place.path, |fields| read_pooling(fields, &place.path))),
     ("SpladePooling", |place| read_all(&place.path, read_splade)),
+    ("LogitScore", |place| read_all(&place.path, |fields| logit_score::read(fields, &place.row.path))),
     ("Dense", |place| read_fields(&place.path, |fields| read_dense(fields, place))),
     ("LayerNorm", |place| {
         let dimension = read_all(&place.path, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;
