@@ -156,6 +156,7 @@ impl Model {
         let mut work = Work {
             tokens: Vec::with_capacity(bytes.len()),
             first: route.unpooled_tokens(&options.prompt)?,
+            shares: route.spec.shared_beginning && !options.tokens,
             wanted: stage.outputs_of_texts().chain(options.tokens.then_some(outputs::TOKENS)).collect(),
             ..Work::new(stage, options.batch_size, encoded)
         };

@@ -1,4 +1,4 @@
-"""`CrossEncoder` of decoders: scores of the last token, logits of named tokens."""
+"""`CrossEncoder` of decoders: scores of the last token, logits of named tokens, beginnings that pairs share."""
 
 import shutil
 from pathlib import Path
@@ -188,3 +188,21 @@ def test_the_end_of_the_template_is_kept_of_a_long_pair(listed):
     with load(listed) as model:
         short, long = (model._core.tokenize_pairs(["a dog"], [text])[0][0] for text in ("cat", "one two " * 200))
     assert len(long) == 120 and long[-3:] == short[-3:] and long[:30] == short[:30]
+
+
+# ------------------------------------------------------------------------------------------- shared beginnings
+
+
+@pytest.mark.parametrize("name", ["qwen3", "qwen3-logits", "mistral", "gemma2-logits"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_pairs_with_one_beginning_have_the_same_bits_as_alone(tmp_path, name, dtype):
+    """Beginnings shorter and longer than a block of keys, than a window; a text that begins another."""
+    folder = heads.build("scores", name, tmp_path)
+    with load(folder, dtype=dtype) as model:
+        for query in ("a", "a dog and the cat " * 3, "one two three four five six seven " * 6):
+            documents = ["the dog", "the dog ran", "", "the", "rain fell on the roof of the house " * 4, "the dog"]
+            pairs = [(query, document) for document in documents]
+            alone = np.array([logits(model, pair) for pair in pairs])
+            assert same_bits(logits(model, pairs), alone)
+            assert same_bits(logits(model, pairs, batch_size=4), alone)
+            assert same_bits(logits(model, pairs[::-1]), alone[::-1].copy())
