@@ -6,6 +6,7 @@ mod encode;
 mod expansion;
 #[cfg(feature = "vulkan")]
 mod export;
+mod feed;
 mod integers;
 mod load;
 mod options;

@@ -14,7 +14,7 @@ from grilly.closed import closed
 from grilly.errors import GrillyError, InvalidArgumentError, InvalidTypeError
 from grilly.inputs import as_int, as_pairs, check_options
 from grilly.scores import Activation, apply_activation, softmax
-from grilly.scoring import Scoring, without_labels
+from grilly.scoring import Scoring, check_tokens, without_labels
 from grilly.sentence_transformer.aliases import older_keywords, texts_by_any_name
 from grilly.sentence_transformer.arguments import ModelArguments, constructor
 from grilly.sentence_transformer.calls import Request, progress
@@ -37,10 +37,14 @@ class CrossArguments(ModelArguments):
     max_length: int | None = None
     activation_fn: Activation | None = None
     keep_in_fp32_modules: list[str] | None = None
+    true_token: str | None = None
+    false_token: str | None = None
     max_seq_length: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_seq_length", self.max_length)
+        given = tuple(token for token in (self.true_token, self.false_token) if token is not None)
+        object.__setattr__(self, "score_tokens", given or None)
 
 
 @closed()
@@ -59,7 +63,9 @@ class CrossEncoder(Scoring, Moving):
     """A model that scores pairs of texts, with the interface of `sentence_transformers.CrossEncoder`, without torch.
 
     A pair is tokenized in the tokenizer's template of two texts; a pair over the limit loses tokens of its longer text.
-    The encoder's head gives one logit per label, and the activation function makes scores of them.
+    Where the tokenizer has a chat template, a pair is its query and its document, and a prompt the system's message.
+    The encoder's head gives one logit per label, or a decoder those of two tokens, of which one is subtracted from the
+    other, and the activation function makes scores of them.
 
     Args:
         model_name_or_path: A folder, a name on the Hugging Face hub, or a bare name there of the organisation
@@ -74,6 +80,9 @@ class CrossEncoder(Scoring, Moving):
         activation_fn: A function of logits `(N, L)`, arrays or torch's tensors. Default: the one in the model's
             configuration, else the sigmoid for one label and the identity for several.
         keep_in_fp32_modules: Paths of linear layers that compute in float32; see `set_keep_in_fp32_modules`.
+        true_token: Of a decoder without modules.json (`...ForCausalLM`), the token whose logit after a pair is its
+            score, by its name in the vocabulary or as a text of one token; default: "yes", minus that of "no".
+        false_token: The token whose logit is subtracted; default: none where `true_token` is given.
 
     Attributes:
         activation_fn: The function of the logits; may be changed.
@@ -84,9 +93,10 @@ class CrossEncoder(Scoring, Moving):
     Raises:
         ModelFormatError: The folder cannot be used (also a `ValueError`); `WeightsError` for its tensors, such as a
             head that is missing.
-        UnsupportedError: An architecture without a known head, a decoder's logits of words, an activation function
-            that is not known.
-        InvalidArgumentError: `num_labels` is not the model's number of labels.
+        UnsupportedError: An architecture without a known head, a chat template that leaves out a text of a pair, an
+            activation function that is not known.
+        InvalidArgumentError: `num_labels` is not the model's number of labels; `true_token` or `false_token` is not one
+            token, or the model says itself what is scored.
 
     Other errors are those of `SentenceTransformer`. The object is a context manager, like that one. The keywords of
     former versions that 6.2 accepts are accepted, with a warning in the log, here and in the methods: `automodel_args`,
@@ -111,6 +121,7 @@ class CrossEncoder(Scoring, Moving):
         function = given.activation_fn
         if function is not None and not callable(function):
             raise InvalidTypeError(f"activation_fn is of type {type(function).__name__}, expected a function")
+        check_tokens(given.true_token, given.false_token)
         config_kwargs, labels = without_labels(given.config_kwargs, given.num_labels)
         self._load(replace(given, config_kwargs=config_kwargs))
         if labels is not None and labels != self.num_labels:

@@ -65,7 +65,8 @@ WEIGHTS = (
 )  # fmt: skip
 # Modules without weights of their own.
 WEIGHTLESS = (
-    "Pooling", "Normalize", "Dropout", "SpladePooling", "MultiVectorMask", "HierarchicalTokenPooling", *ROUTERS,
+    "Pooling", "Normalize", "Dropout", "SpladePooling", "MultiVectorMask", "HierarchicalTokenPooling", "LogitScore",
+    *ROUTERS,
 )  # fmt: skip
 # Modules that may be the first, and so have a tokenizer.
 FIRST = ("Transformer", "MLMTransformer", "StaticEmbedding")

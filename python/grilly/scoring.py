@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from grilly.errors import InvalidArgumentError, UnsupportedError
-from grilly.inputs import logger, positive
+from grilly.inputs import logger, need_type, positive
 from grilly.scores import Activation, activation_of, class_of, identity, sigmoid
 from grilly.sentence_transformer.aliases import older_name
 from grilly.sentence_transformer.calls import Calls
 from grilly.sentence_transformer.saving import Saving
 
-__all__ = ["Scoring", "without_labels"]
+__all__ = ["Scoring", "check_tokens", "without_labels"]
 
 
 class Scoring(Calls, Saving):
@@ -145,3 +145,11 @@ def without_labels(config_kwargs: Any, num_labels: int | None) -> tuple[Any, int
     rest = {key: value for key, value in config_kwargs.items() if key not in ("num_labels", "classifier_dropout")}
     labels = config_kwargs.get("num_labels") if num_labels is None else num_labels
     return rest, None if labels is None else positive(labels, "num_labels")
+
+
+def check_tokens(true_token: Any, false_token: Any) -> None:
+    """Checks the names of the tokens whose logits are scores."""
+    need_type(true_token, str | None, "true_token", "str")
+    need_type(false_token, str | None, "false_token", "str")
+    if true_token is None and false_token is not None:
+        raise InvalidArgumentError("false_token is given without true_token, whose logit it is subtracted from")

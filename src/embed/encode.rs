@@ -150,16 +150,21 @@ impl Model {
             tokens: if options.tokens { vec![Array2::default((0, 0)); bytes.len()] } else { Vec::new() },
             ..Encoded::default()
         };
+        if bytes.len() > 1 && options.batch_size > 1 {
+            route.need_padding()?;
+        }
         let mut work = Work {
             tokens: Vec::with_capacity(bytes.len()),
             first: route.unpooled_tokens(&options.prompt)?,
+            shares: route.spec.shared_beginning && !options.tokens,
             wanted: stage.outputs_of_texts().chain(options.tokens.then_some(outputs::TOKENS)).collect(),
             ..Work::new(stage, options.batch_size, encoded)
         };
         let call = route.call(&options.prompt, task);
         let mut session = Session::new(self, route)?;
         std::thread::scope(|scope| {
-            let tokenize = |part: Range<usize>| route.tokens_of(given, part, call);
+            let tokenize =
+                |part: Range<usize>| route.tokens_of(given, part, call).map(|texts| route.without_padding(texts));
             let mut parts = match session.is_elsewhere() {
                 true => Parts::ahead(scope, &bytes, tokenize),
                 false => Parts::in_turn(&bytes, tokenize),

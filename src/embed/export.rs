@@ -66,6 +66,10 @@ impl Model {
         if route.chat.is_some() {
             return Err(name(Error::unsupported("its chat template", "the page's tokenizer has texts as they are")));
         }
+        if stage.inputs.contains(&Input::KeyRows) {
+            let reason = "the page has no keys of other rows than a text's own";
+            return Err(name(Error::unsupported("its head for the last token", reason)));
+        }
         let CompiledPlan { compiled, plan, weights } = compile_plan(&stage.plan, target).map_err(name)?;
         let (tokenizer, mut texts) = route.tokenizer.exported().map_err(name)?;
         texts["longest"] = json!(route.longest(None));

@@ -152,7 +152,8 @@ fn values(
     let mut shaders = Registry::generic().clone();
     Arc::make_mut(&mut shaders).numerics = numerics;
     let stage = Stage::new(0, Built { graph, inputs: inputs.to_vec(), states: Vec::new() }, "", &shaders)?;
-    let batch = Batch { texts: (0..tokens.len()).collect(), tokens: tokens.iter().map(|text| text.ids.len()).sum() };
+    let all = tokens.iter().map(|text| text.ids.len()).sum();
+    let batch = Batch { texts: (0..tokens.len()).collect(), tokens: all, shared: 0 };
     let wanted = (0..wanted.len()).collect();
     let work = Work { tokens, wanted, ..Work::new(&stage, batch.texts.len(), Encoded::default()) };
     work.start(&*prepare(&stage)?, &batch)?.wait()

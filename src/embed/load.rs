@@ -4,6 +4,7 @@
 mod expanding;
 mod graph;
 mod read;
+mod scored_words;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -75,8 +76,9 @@ impl Model {
 
 /// One choice of modules, step by step.
 fn route(folder: &Path, options: &LoadOptions, rows: Vec<Row>, stages: &mut Stages) -> Result<Route> {
-    let files = Files::read(folder, options, rows)?;
+    let mut files = Files::read(folder, options, rows)?;
     let mut described = spec::describe(&files)?;
+    scored_words::resolve(&mut files, &described)?;
     let choice = graph::choose_type(&files, &mut described)?;
     let built = graph::build(&files, &described)?;
     stages.route(files, described, built, choice)

@@ -56,6 +56,9 @@ pub struct LoadOptions {
     /// Integers to which the matrices of the layers' products are rounded, where the model does not say so itself.
     #[serde(deserialize_with = "named")]
     pub rounded_products: Option<Levels>,
+    /// Tokens of a folder without `modules.json` whose logits are scores: the logit of one, or that of the first minus that
+    /// of the second; `None` for "yes" and "no".
+    pub score_tokens: Option<Vec<String>>,
     /// What Pooling modules compute in place of their own modes; not empty.
     #[serde(deserialize_with = "modes")]
     pub pooling: Option<Vec<PoolMode>>,
@@ -77,6 +80,7 @@ impl Default for LoadOptions {
             numerics: None,
             arguments: Arguments::default(),
             rounded_products: None,
+            score_tokens: None,
             pooling: None,
         }
     }

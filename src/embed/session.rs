@@ -9,8 +9,7 @@ use super::parts::{Parts, Patience};
 use super::stages::{Runner, Stage};
 use super::{Encoded, Model, Route};
 use crate::backend::{BackendKind, Executable, Feed, Pending};
-use crate::model::encoder::{Input, STATES, outputs};
-use crate::ops::Counts;
+use crate::model::encoder::outputs;
 use crate::text::packing::{self, Batch};
 use crate::text::tokenizer::Tokens;
 use crate::{Error, Result};
@@ -26,6 +25,8 @@ pub(super) struct Work<'a> {
     pub first: usize,
     /// The outputs to read, in this order.
     pub wanted: Vec<usize>,
+    /// Whether the tokens that all texts of a batch begin with are computed once: not those whose vectors are read.
+    pub shares: bool,
     /// Maximum texts per batch.
     pub most_texts: usize,
     /// The results so far.
@@ -45,6 +46,7 @@ impl<'a> Work<'a> {
             tokens: Vec::with_capacity(encoded.tokens.len()),
             first: 0,
             wanted: vec![outputs::TOKENS],
+            shares: false,
             most_texts,
             encoded,
             waiting: VecDeque::new(),
@@ -58,55 +60,23 @@ impl<'a> Work<'a> {
         let length = |text: usize| self.length(text).max(self.states_of(text));
         let lengths: Vec<usize> = texts.iter().map(|&text| length(text)).collect();
         let mut batches = packing::pack(&lengths, most_tokens, self.most_texts);
-        for text in batches.iter_mut().flat_map(|batch| &mut batch.texts) {
-            *text = texts[*text];
+        for batch in &mut batches {
+            batch.texts.iter_mut().for_each(|text| *text = texts[*text]);
+            if self.shares {
+                batch.shared = self.common(&batch.texts);
+            }
         }
         batches.into()
     }
 
     /// Tokens of a text.
-    fn length(&self, text: usize) -> usize {
+    pub(super) fn length(&self, text: usize) -> usize {
         self.tokens[text].ids.len()
     }
 
     /// States that a decoder's text attends to.
-    fn states_of(&self, text: usize) -> usize {
+    pub(super) fn states_of(&self, text: usize) -> usize {
         self.states.get(text).map_or(0, Array2::nrows)
-    }
-
-    fn counts(&self, batch: &Batch) -> Counts {
-        let sum = |rows: fn(&Self, usize) -> usize| batch.texts.iter().map(|&text| rows(self, text)).sum();
-        let others = match self.stage.inputs.contains(&Input::KeyRows) {
-            true => sum(|work, text| work.length(text) - work.tokens[text].expansion),
-            false => sum(Self::states_of),
-        };
-        Counts::new(sum(Self::length), batch.texts.len()).with(STATES, others)
-    }
-
-    /// The bits of an input for a batch.
-    fn fill(&self, input: Input, batch: &Batch) -> Vec<u32> {
-        let texts = || batch.texts.iter().map(|&text| &self.tokens[text]);
-        let seen = |text: &Tokens| (text.ids.len() - text.expansion) as u32;
-        match input {
-            Input::Words => texts().flat_map(|text| &text.ids).copied().collect(),
-            Input::Positions(rows) => texts().flat_map(|text| rows.of(&text.ids)).collect(),
-            Input::Offsets => packing::offsets(texts().map(|text| text.ids.len())),
-            // A prompt that fills a truncated text leaves no tokens to pool.
-            Input::FirstPooled => texts().map(|text| self.first.min(text.ids.len()) as u32).collect(),
-            Input::Segments => texts().flat_map(|text| &text.type_ids).copied().collect(),
-            Input::States => {
-                let states = batch.texts.iter().filter_map(|&text| self.states.get(text));
-                states.flatten().map(|number| number.to_bits()).collect()
-            }
-            Input::StateOffsets => packing::offsets(batch.texts.iter().map(|&text| self.states_of(text))),
-            Input::KeyOffsets => packing::offsets(texts().map(|text| seen(text) as usize)),
-            Input::KeyRows => {
-                let offsets = packing::offsets(texts().map(|text| text.ids.len()));
-                texts().zip(&offsets).flat_map(|(text, first)| *first..*first + seen(text)).collect()
-            }
-            // In training only.
-            Input::DropoutKey => Vec::new(),
-        }
     }
 
     /// Submits a batch.

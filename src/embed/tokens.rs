@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::encode::{Call, Given};
 use super::{Model, Route};
+use crate::model::task_head::{Padding, TaskHead};
 use crate::text::tokenizer::{self, Encodings, Side, Tokens, Wanted};
 use crate::{Error, Result, exit};
 
@@ -113,6 +114,33 @@ impl Route {
             }
         }
         Ok(tokens)
+    }
+
+    /// The texts without the padding tokens that they end with, where the head of the checkpoint does not read these; of a
+    /// text of nothing else the first is left, as in the reference.
+    pub(super) fn without_padding(&self, mut texts: Vec<Tokens>) -> Vec<Tokens> {
+        if let Some(TaskHead { padding: Padding::Cut(padding), .. }) = self.head {
+            for text in &mut texts {
+                let last = text.ids.iter().rposition(|id| *id != padding).unwrap_or(0);
+                text.ids.truncate(last + 1);
+                text.type_ids.truncate(last + 1);
+            }
+        }
+        texts
+    }
+
+    /// Refuses batches of several texts where the reference needs a padding token that the configuration does not state.
+    ///
+    /// # Errors
+    /// `ModelFormat` naming file, key and remedy.
+    pub(super) fn need_padding(&self) -> Result<()> {
+        if !matches!(self.head, Some(TaskHead { padding: Padding::Unstated, .. })) {
+            return Ok(());
+        }
+        let path = self.folder.join(&self.modules.transformer).join("config.json");
+        let problem = "pad_token_id is missing, without which several texts of a batch are not scored: state it there or in \
+                       config_kwargs, or set batch_size to 1";
+        Err(Error::format(&path, problem))
     }
 
     /// Number of leading tokens of every text that pooling leaves out; none of messages.

@@ -61,7 +61,7 @@ impl Trial {
         let length = self.tokens[0].ids.len();
         let fitting = gpu.limits().tokens.min(cpu.limits().tokens) / length;
         let texts = self.tokens.len().min(fitting.max(1));
-        let batch = Batch { texts: (0..texts).collect(), tokens: texts * length };
+        let batch = Batch { texts: (0..texts).collect(), tokens: texts * length, shared: 0 };
         let work = Work { tokens: self.tokens.clone(), ..Work::new(&self.stage, texts, Encoded::default()) };
         let run = |program| work.start(program, &batch)?.read(&mut |_, _| Ok(()));
         Times::measure(|| run(&*gpu), || run(&*cpu))

@@ -1,6 +1,7 @@
 //! The modules of `modules.json` after the encoder, read into data and added to the graph.
 
 mod known;
+mod logit_score;
 mod mask;
 mod read;
 mod settings;
@@ -10,8 +11,9 @@ mod token_pooling;
 
 use super::task_head::Task;
 use crate::ops::{ActivationKind, PoolMode};
-pub(super) use known::{WORDS_AS_SCORES, left_out};
+pub(super) use known::left_out;
 pub use known::{known_modules, unknown_module};
+pub use logit_score::{KEYS as SCORED_TOKENS, LogitScore, Word};
 pub use mask::MultiVectorMask;
 pub(super) use mask::punctuation;
 pub(super) use read::{DENSE_OF_PYLATE, read_head};
@@ -74,6 +76,8 @@ pub enum Head {
     },
     /// Pools logits of words into one vector per text.
     SpladePooling(SpladePooling),
+    /// Scores of texts from logits of words.
+    LogitScore(LogitScore),
     /// `act(W x + b)`; tensors `PATH/linear.weight` and `PATH/linear.bias`.
     Dense {
         /// Folder of the module, relative to the model.
@@ -170,6 +174,7 @@ impl Head {
             Head::SpladePooling(SpladePooling { mode, twice }) => {
                 ("SpladePooling", format!("{}{}", mode.name(), if *twice { ", log1p_relu" } else { "" }))
             }
+            Head::LogitScore(score) => ("LogitScore", score.shown()),
             Head::Dense { input, output, activation, .. } => ("Dense", format!("{input} to {output}, {activation:?}")),
             Head::LayerNorm { dimension, .. } => ("LayerNorm", format!("{dimension}")),
             Head::Normalize { .. } => ("Normalize", String::new()),

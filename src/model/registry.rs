@@ -42,6 +42,7 @@ pub fn read_head(
         let reader: Option<ReadHead> = match task {
             Task::Scores => Some(row.scores),
             Task::Words => row.words,
+            Task::NextWord => row.next_word,
         };
         Some((row.model_type, reader?))
     });
@@ -51,6 +52,7 @@ pub fn read_head(
         let what = match task {
             Task::Scores => "scores of a sequence",
             Task::Words => "logits of words",
+            Task::NextWord => "logits of the next word",
         };
         let reason = format!("heads for {what} are known of {}", known.join(", "));
         return Err(unsupported(path, format!("model_type {model_type:?}"), reason));
@@ -58,6 +60,7 @@ pub fn read_head(
     let kind = match task {
         Task::Scores => "AutoModelForSequenceClassification",
         Task::Words => "AutoModelForMaskedLM",
+        Task::NextWord => "AutoModelForCausalLM",
     };
     for row in ARCHITECTURES.iter().filter(|row| row.model_type == model_type) {
         row.check_head(config, path, kind)?;

@@ -114,6 +114,9 @@ pub struct EncoderSpec {
     pub causal: bool,
     /// Whether no token sees the last ones of a text, which expansion has put there: each sees the keys of the others.
     pub unseen_expansion: bool,
+    /// Whether tokens with which all texts of a batch begin may be rows of the first alone: a text sees the keys of these rows
+    /// and then those of its own, in the blocks in which it would see them as its own.
+    pub shared_beginning: bool,
     /// Probability of dropout in training, of the embeddings, the weights of attention and the results of both parts of a
     /// layer; 0 for none, as in inference.
     pub dropout: f32,

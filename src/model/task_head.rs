@@ -10,6 +10,20 @@ pub enum Task {
     Scores,
     /// Logits of every word at each token, `[T, words]`: `...ForMaskedLM`.
     Words,
+    /// Logits of every word after a text, `[B, words]`: `...ForCausalLM`.
+    NextWord,
+}
+
+/// What becomes of padding tokens that a text itself ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Padding {
+    /// They are tokens like others.
+    #[default]
+    Kept,
+    /// Those of this id are left out: no token before them sees them.
+    Cut(u32),
+    /// The configuration states no padding token, so that the reference scores texts one by one.
+    Unstated,
 }
 
 /// A step of a head; its tensors have the step's name, then `.weight` and `.bias`.
@@ -28,6 +42,8 @@ pub enum HeadStep {
     },
     /// A nonlinearity.
     Activation(ActivationKind),
+    /// `c tanh(x / c)`.
+    SoftCap(f32),
     /// A norm.
     Norm {
         /// Start of the tensors' names.
@@ -54,25 +70,27 @@ impl HeadStep {
 /// A head: steps after the encoder's last hidden state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskHead {
-    /// Its task; the last step of one for words is a product.
+    /// Its task; the last product of one for words gives their logits.
     pub task: Task,
     /// The steps, in order.
     pub steps: Vec<HeadStep>,
     /// Tensors that stand in for others which a checkpoint may lack: the missing one's name, then the other's.
     pub tied: Vec<[String; 2]>,
+    /// What becomes of padding tokens at the end of a text.
+    pub padding: Padding,
 }
 
 impl TaskHead {
-    /// A head for scores.
-    pub fn scores(steps: Vec<HeadStep>) -> Self {
-        TaskHead { task: Task::Scores, steps, tied: Vec::new() }
+    /// A head whose tensors have no other names, for texts as they are.
+    pub fn of(task: Task, steps: Vec<HeadStep>) -> Self {
+        TaskHead { task, steps, tied: Vec::new(), padding: Padding::Kept }
     }
 
     /// Names of the tensors that the steps read.
     pub fn tensors(&self) -> Vec<String> {
         let of = |step: &HeadStep| -> Vec<String> {
             let (name, bias) = match step {
-                HeadStep::Pool(_) | HeadStep::Activation(_) => return Vec::new(),
+                HeadStep::Pool(_) | HeadStep::Activation(_) | HeadStep::SoftCap(_) => return Vec::new(),
                 HeadStep::Linear { name, bias, .. } => (name, *bias),
                 HeadStep::Norm { name, kind, .. } => (name, *kind == NormKind::Layer { bias: true }),
             };
@@ -97,7 +115,7 @@ mod tests {
             HeadStep::norm("c", 0.1),
             HeadStep::linear("d", 2),
         ];
-        let head = TaskHead::scores(steps);
+        let head = TaskHead::of(Task::Scores, steps);
         assert_eq!(head.tensors(), ["a.weight", "b.weight", "c.weight", "c.bias", "d.weight", "d.bias"]);
     }
 }

@@ -9,6 +9,8 @@ pub struct Batch {
     pub texts: Vec<usize>,
     /// Total number of tokens.
     pub tokens: usize,
+    /// How many tokens all of them begin with that are computed for the first one alone.
+    pub shared: usize,
 }
 
 /// Splits texts of the given lengths into batches.
@@ -31,7 +33,7 @@ pub fn pack(lengths: &[usize], most_tokens: usize, most_texts: usize) -> Vec<Bat
                 batch.texts.push(text);
                 batch.tokens += length;
             }
-            _ => batches.push(Batch { texts: vec![text], tokens: length }),
+            _ => batches.push(Batch { texts: vec![text], tokens: length, shared: 0 }),
         }
     }
     batches
@@ -71,8 +73,8 @@ mod tests {
     #[test]
     fn a_text_over_the_budget_runs_alone() {
         let batches = pack(&[500, 1], 128, 8);
-        assert_eq!(batches[0], Batch { texts: vec![0], tokens: 500 });
-        assert_eq!(batches[1], Batch { texts: vec![1], tokens: 1 });
+        assert_eq!(batches[0], Batch { texts: vec![0], tokens: 500, shared: 0 });
+        assert_eq!(batches[1], Batch { texts: vec![1], tokens: 1, shared: 0 });
     }
 
     #[test]

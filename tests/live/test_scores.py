@@ -46,14 +46,19 @@ def load(folder, dtype) -> sentence_transformers.CrossEncoder:
     return sentence_transformers.CrossEncoder(str(folder), device="cpu", model_kwargs={"dtype": dtype})
 
 
-def logits(model, pairs) -> np.ndarray:
-    found = model.predict(pairs, activation_fn=LOGITS, convert_to_tensor=True)
+def batch_of(folder) -> dict[str, int]:
+    """The arguments for batches in which the reference's numbers depend on no other pair."""
+    return {"batch_size": heads.batch_size(folder.name) or 32}
+
+
+def logits(model, pairs, batch_size: int = 32) -> np.ndarray:
+    found = model.predict(pairs, activation_fn=LOGITS, convert_to_tensor=True, batch_size=batch_size)
     return found.double().numpy().reshape(len(pairs), -1)
 
 
 @pytest.fixture(scope="module")
 def exact(reference, pairs) -> np.ndarray:
-    return logits(load(reference, torch.float32).double(), pairs)
+    return logits(load(reference, torch.float32).double(), pairs, **batch_of(reference))
 
 
 def largest(rows, exact: np.ndarray) -> float:
@@ -84,7 +89,7 @@ def test_logits_and_tokens(folder, reference, device, pairs, exact):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_narrow_types(folder, reference, device, dtype, pairs, exact):
-    expected = logits(load(reference, getattr(torch, dtype)), pairs)
+    expected = logits(load(reference, getattr(torch, dtype)), pairs, **batch_of(reference))
     with CrossEncoder(folder, device=device, dtype=dtype) as ours:
         assert largest(logits(ours, pairs), exact) <= NARROW * largest(expected, exact)
 
@@ -96,7 +101,7 @@ def test_scores_ranks_and_types(folder, reference, pairs):
         assert f"torch.{ours.dtype}" == str(theirs.dtype)
         near = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 8e-2}[ours.dtype]
         for options in ({}, {"activation_fn": torch.tanh}, {"apply_softmax": True}, {"convert_to_tensor": True}):
-            left, right = ours.predict(pairs, **options), theirs.predict(pairs, **options)
+            left, right = (model.predict(pairs, **options, **batch_of(reference)) for model in (ours, theirs))
             assert type(left) is type(right) and left.shape == right.shape and left.dtype == right.dtype
             assert np.abs(np.asarray(left) - np.asarray(right)).max() <= near * max(
                 1.0, np.abs(np.asarray(right)).max()
@@ -106,7 +111,8 @@ def test_scores_ranks_and_types(folder, reference, pairs):
             assert np.shape(left) == np.shape(right) and np.abs(left - right).max() <= near
         documents = [second for _, second in pairs[:20]]
         if theirs.num_labels == 1 and ours.dtype == "float32":
-            left, right = (model.rank("a dog", documents, top_k=9, return_documents=True) for model in (ours, theirs))
+            options = {"top_k": 9, "return_documents": True} | batch_of(reference)
+            left, right = (model.rank("a dog", documents, **options) for model in (ours, theirs))
             assert [row["corpus_id"] for row in left] == [row["corpus_id"] for row in right]
             assert [row.keys() for row in left] == [row.keys() for row in right]
             assert [row["text"] for row in left] == [row["text"] for row in right]

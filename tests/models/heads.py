@@ -16,6 +16,17 @@ def table() -> dict[str, dict[str, dict]]:
     return json.loads(TABLE.read_text(encoding="utf-8"))
 
 
+def batch_size(name: str) -> int | None:
+    """Pairs of a batch of the reference's where the scores of a pair depend there on the others of its batch.
+
+    Of Gemma 2 as in `families.batch_size`; where the padding token of config.json is not the tokenizer's, the vector of
+    one of the latter is scored; with LogitScore padding comes first and moves positions, whose angles are rounded.
+    """
+    files = table()["scores"][name]["files"]
+    apart = files["config.json"]["model_type"] == "gemma2" or "1_LogitScore/config.json" in files
+    return 1 if apart or name == "mistral" else None
+
+
 def write(fixture: dict, folder: Path) -> Path:
     """Writes a row of the table, whose markers become added tokens, as PyLate's."""
     families.write(fixture, folder)

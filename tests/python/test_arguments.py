@@ -24,7 +24,8 @@ CONSTRUCTORS = {
     SparseEncoder: (SparseArguments, f"{FOUND} {READ} similarity_fn_name max_active_dims", OURS),
     MultiVectorEncoder: (MultiVectorArguments, f"{FOUND} {READ} similarity_fn_name", OURS),
     CrossEncoder: (
-        CrossArguments, f"{FOUND} {READ} num_labels max_length activation_fn keep_in_fp32_modules",
+        CrossArguments,
+        f"{FOUND} {READ} num_labels max_length activation_fn keep_in_fp32_modules true_token false_token",
         tuple(name for name in OURS if name != "max_seq_length"),
     ),
 }  # fmt: skip

@@ -46,6 +46,7 @@ class ModelArguments:
     backend: str = "torch"
     dtype: Any = None
     max_seq_length: int | None = None
+    score_tokens: tuple[str, ...] | None = field(default=None, init=False)  # of a CrossEncoder
     num_threads: int | None = None
     memory_limit: int | None = None
     float32_products: Literal["split", "plain"] | None = None
@@ -71,6 +72,7 @@ class Options:
     numerics: str | None
     rounded_products: str | None = None  # of a converted model: the levels of its products' matrices
     pooling: tuple[str, ...] | None = None  # modes that were set in place of the model's
+    score_tokens: tuple[str, ...] | None = None  # whose logits are scores, in a folder that does not say
     arguments: str  # keyword arguments for the readers of the model's files, as JSON
 
 
@@ -175,6 +177,7 @@ def choose(given: ModelArguments, kind: str, default_dtype: str | None) -> Choic
         default_task=model.get("default_task"),
         float32_products=given.float32_products,
         numerics=None if given.numerics is None else numerics_name(given.numerics),
+        score_tokens=given.score_tokens,
         arguments=passed,
     )
     return Choices(given.model_name_or_path, options, token_of(given), tuple(notes))

@@ -147,6 +147,12 @@ class SpladePooling(Wide):
         pass
 
 
+class LogitScore(Module):
+    """From logits of words to scores."""
+
+    config_keys = ("true_token_id", "false_token_id", "module_input_name")
+
+
 class Dense(Wide):
     """A product with a bias and a nonlinearity."""
 
@@ -235,8 +241,8 @@ class Router(Input):
 KINDS: dict[str, Callable[[ModuleSequence, tuple[int, ...], str], Module]] = {
     kind.__name__: kind
     for kind in (
-        Transformer, StaticEmbedding, Pooling, SpladePooling, Dense, LayerNorm, WeightedLayerPooling, Normalize,
-        MultiVectorMask, HierarchicalTokenPooling, Dropout, Router,
+        Transformer, StaticEmbedding, Pooling, SpladePooling, LogitScore, Dense, LayerNorm, WeightedLayerPooling,
+        Normalize, MultiVectorMask, HierarchicalTokenPooling, Dropout, Router,
     )
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, Rounding};
 use crate::model::encoder::{After, build, build_stack};
-use crate::model::heads::{Feature as Read, Head, SpladePooling};
+use crate::model::heads::{Feature as Read, Head, LogitScore, SpladePooling, Word};
 use crate::model::registry::{model_type, read_head, read_spec};
 use crate::model::shaders::shipped;
 use crate::model::task_head::Task;
@@ -59,8 +59,9 @@ fn model(found: &mut Pipelines, config: &Map<String, Value>, numerics: Numerics,
     let modes = vec![PoolMode::Mean, PoolMode::Cls, PoolMode::LastToken];
     let pooled = [Head::Pooling { modes, include_prompt: true }, Head::Normalize { of: Read::Sentence }];
     let words = [Head::SpladePooling(SpladePooling { mode: PoolMode::Max, twice: false })];
-    let [scores_head, words_head] =
-        [Task::Scores, Task::Words].map(|task| read_head(task, model_type, config, path, &spec).ok());
+    let logits = [Head::LogitScore(LogitScore { path: None, words: vec![Word::Id(0), Word::Id(1)] })];
+    let [scores_head, words_head, next_head] =
+        [Task::Scores, Task::Words, Task::NextWord].map(|task| read_head(task, model_type, config, path, &spec).ok());
     for dtype in TYPES {
         let mut built = vec![build(&spec, After::modules(&pooled), dtype).unwrap().graph];
         if let Some(head) = &scores_head {
@@ -69,6 +70,10 @@ fn model(found: &mut Pipelines, config: &Map<String, Value>, numerics: Numerics,
         }
         if let Some(head) = &words_head {
             let after = After { head: Some(head), modules: &words, result: Read::Sentence };
+            built.extend(build(&spec, after, dtype).ok().map(|built| built.graph));
+        }
+        if let Some(head) = &next_head {
+            let after = After { head: Some(head), modules: &logits, result: Read::Scores };
             built.extend(build(&spec, after, dtype).ok().map(|built| built.graph));
         }
         if let Some(decoder) = &spec.decoder {

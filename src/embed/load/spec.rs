@@ -3,12 +3,14 @@
 use serde_json::Value;
 
 use super::read::Files;
-use crate::model::heads::{self, First};
-use crate::model::registry;
-use crate::model::spec::{EncoderSpec, NameRules, Table};
+use crate::graph::split;
+use crate::model::heads::{self, Feature, First, Head};
+use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Table};
 use crate::model::stanford;
-use crate::model::task_head::TaskHead;
+use crate::model::task_head::{HeadStep, TaskHead};
 use crate::model::weights::Weights;
+use crate::model::{registry, shaders};
+use crate::ops::{Attention, PoolMode};
 use crate::text::tokenizer::{Side, Tokenizer};
 use crate::{Error, Result};
 
@@ -62,6 +64,7 @@ fn transformer(files: &Files<'_>) -> Result<Described> {
     if let Some(task) = modules.task {
         let read = registry::read_head(task, &model_type, config, config_path, &spec)?;
         rules = rules.with_head(&read);
+        spec.shared_beginning = may_share(&spec, &read, &modules.heads) && !is_taken_apart(&spec, &model_type);
         head = Some(read);
     }
     rules.aliases.extend(stanford::alias(&modules.heads).filter(|_| !modules.listed));
@@ -89,6 +92,29 @@ fn transformer(files: &Files<'_>) -> Result<Described> {
     let weights = open(files, &rules)?;
     spec.find_own_norms(|name| weights.shape(name).is_some());
     Ok(Described { model_type, spec, head, tokenizer, weights, max_seq_length: sentence.max_seq_length })
+}
+
+/// Whether the vectors of tokens depend on those before them alone, and only that of a text's last one is read.
+fn may_share(spec: &EncoderSpec, head: &TaskHead, modules: &[Head]) -> bool {
+    let longest = spec.positions.longest_text();
+    let last = |step: &HeadStep| !matches!(step, HeadStep::Pool(mode) if *mode != PoolMode::LastToken);
+    let of_scores =
+        |module: &Head| matches!(module, Head::LogitScore(_) | Head::Idle(_) | Head::Dense { of: Feature::Scores, .. });
+    spec.causal
+        && head.steps.first() == Some(&HeadStep::Pool(PoolMode::LastToken))
+        && head.steps.iter().all(last)
+        && modules.iter().all(of_scores)
+        && spec.rotary.iter().all(|kind| kind.rows(longest).0 == PositionRows::Counted)
+}
+
+/// Whether a shader of the user is registered for a part of attention, which then has texts of one length alone.
+fn is_taken_apart(spec: &EncoderSpec, model_type: &str) -> bool {
+    let shaders = shaders::read();
+    let window = spec.layers.iter().map(|layer| layer.window).max().unwrap_or_default();
+    let bias = !spec.slopes.is_empty() || spec.relative_biases.is_some();
+    let attention = Attention { causal: true, soft_cap: spec.score_cap, window, bias, ..Attention::default() };
+    let mut parts = split::parts(&attention, model_type).into_iter();
+    parts.any(|(op, operands)| shaders.in_place_of(&op, operands, model_type).is_some())
 }
 
 fn table(files: &Files<'_>) -> Result<Described> {

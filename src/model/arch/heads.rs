@@ -1,5 +1,7 @@
 //! The heads that checkpoints have for other tasks than embeddings.
 
+mod last_token;
+
 use super::config::MOST_ROWS;
 use crate::Result;
 use crate::model::fields::{Fields, unsupported};
@@ -7,6 +9,7 @@ use crate::model::spec::EncoderSpec;
 use crate::model::task_head::{HeadStep, Task, TaskHead};
 use crate::ops::ActivationKind::{self, GeluErf, Relu, Tanh};
 use crate::ops::PoolMode;
+use last_token::{next_word, scores_of_last};
 
 /// The key of how the tokens of a sequence become one vector.
 const POOLING: &str = "classifier_pooling";
@@ -22,10 +25,17 @@ pub struct Heads {
     pub scores: ReadHead,
     /// Logits of words: `...ForMaskedLM`.
     pub words: Option<ReadHead>,
+    /// Logits of the word after a text: `...ForCausalLM`.
+    pub next_word: Option<ReadHead>,
 }
 
 const fn row(model_type: &'static str, scores: ReadHead, words: Option<ReadHead>) -> Heads {
-    Heads { model_type, scores, words }
+    Heads { model_type, scores, words, next_word: None }
+}
+
+/// A decoder, both of whose heads read the last token.
+const fn decoder(model_type: &'static str, scores: ReadHead, next_word: ReadHead) -> Heads {
+    Heads { model_type, scores, words: None, next_word: Some(next_word) }
 }
 
 /// The architectures whose heads are known.
@@ -37,12 +47,21 @@ pub const HEADS: &[Heads] = &[
     row("distilbert", DISTILBERT_SCORES, Some(DISTILBERT_WORDS)),
     row("electra", |fields, spec| of_first(fields, spec, ROBERTA, GeluErf), Some(ELECTRA_WORDS)),
     row("eurobert", eurobert_scores, None),
+    decoder(
+        "gemma2",
+        |fields, spec| scores_of_last(fields, spec, Some(0)),
+        |fields, spec| next_word(fields, spec, true, Some(30.0)),
+    ),
     row("gte", BERT_SCORES, None),
     row("jina_embeddings_v3", ROBERTA_SCORES, None),
+    decoder("llama", LLAMA_SCORES, LLAMA_NEXT_WORD),
+    decoder("mistral", LLAMA_SCORES, LLAMA_NEXT_WORD),
     row("modernbert", modernbert_scores, Some(modernbert_words)),
     row("mpnet", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
     row("new", BERT_SCORES, None),
     row("nomic_bert", BERT_SCORES, None),
+    decoder("qwen2", LLAMA_SCORES, LLAMA_NEXT_WORD),
+    decoder("qwen3", LLAMA_SCORES, LLAMA_NEXT_WORD),
     row("roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
     row("xlm-roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
 ];
@@ -51,6 +70,8 @@ pub const HEADS: &[Heads] = &[
 const ROBERTA: [&str; 2] = ["classifier.dense", "classifier.out_proj"];
 const BERT_SCORES: ReadHead = |fields, spec| of_first(fields, spec, ["pooler.dense", "classifier"], Tanh);
 const ROBERTA_SCORES: ReadHead = |fields, spec| of_first(fields, spec, ROBERTA, Tanh);
+const LLAMA_SCORES: ReadHead = |fields, spec| scores_of_last(fields, spec, None);
+const LLAMA_NEXT_WORD: ReadHead = |fields, spec| next_word(fields, spec, false, None);
 const DISTILBERT_SCORES: ReadHead = |fields, spec| of_first(fields, spec, ["pre_classifier", "classifier"], Relu);
 
 const BERT_WORDS: ReadHead = |fields, spec| {
@@ -102,7 +123,7 @@ fn of_first(
         HeadStep::Activation(activation),
         HeadStep::linear(last, labels(fields)),
     ];
-    Ok(TaskHead::scores(steps))
+    Ok(TaskHead::of(Task::Scores, steps))
 }
 
 fn deberta_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
@@ -120,7 +141,7 @@ fn eurobert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHe
         HeadStep::linear("classifier", labels(fields)),
     ];
     steps.insert(place, HeadStep::Pool(mode));
-    Ok(TaskHead::scores(steps))
+    Ok(TaskHead::of(Task::Scores, steps))
 }
 
 fn modernbert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
@@ -128,7 +149,7 @@ fn modernbert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<Task
     let mut steps = vec![HeadStep::Pool(mode)];
     steps.extend(modernbert_transform(fields, spec)?);
     steps.push(HeadStep::linear("classifier", labels(fields)));
-    Ok(TaskHead::scores(steps))
+    Ok(TaskHead::of(Task::Scores, steps))
 }
 
 fn modernbert_transform(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<[HeadStep; 3]> {
@@ -156,7 +177,7 @@ fn of_words(
         tied.extend((!bias.is_empty()).then(|| pair("bias", bias)));
     }
     steps.push(decoder);
-    TaskHead { task: Task::Words, steps, tied }
+    TaskHead { tied, ..TaskHead::of(Task::Words, steps) }
 }
 
 /// Logits of words after a product, an activation and a norm; the last product has its bias under another name, too, unless that
@@ -183,92 +204,4 @@ fn modernbert_words(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskH
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::Error;
-    use crate::model::registry::{read_head, read_spec};
-    use crate::model::spec::NormKind;
-
-    fn head(task: Task, model_type: &str, changes: Value) -> Result<TaskHead> {
-        let sizes = match model_type {
-            "distilbert" => json!({"dim": 48, "n_layers": 2, "n_heads": 4, "hidden_dim": 96,
-                "activation": "relu", "max_position_embeddings": 66}),
-            "gpt2" => json!({"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 66}),
-            _ => json!({"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
-                "max_position_embeddings": 66}),
-        };
-        let mut config = json!({"vocab_size": 100});
-        let values = config.as_object_mut().unwrap();
-        for more in [sizes, changes] {
-            values.extend(more.as_object().unwrap().clone());
-        }
-        let path = Path::new("config.json");
-        let spec = read_spec(model_type, values, path).unwrap().0;
-        read_head(task, model_type, values, path, &spec)
-    }
-
-    fn scores(model_type: &str, changes: Value) -> Result<Vec<HeadStep>> {
-        Ok(head(Task::Scores, model_type, changes)?.steps)
-    }
-
-    #[test]
-    fn rows_are_sorted_and_known() {
-        let names: Vec<&str> = HEADS.iter().map(|row| row.model_type).collect();
-        assert!(names.is_sorted());
-        let known = |name: &&str| crate::model::registry::ARCHITECTURES.iter().any(|row| row.model_type == *name);
-        assert!(names.iter().all(known));
-    }
-
-    #[test]
-    fn labels_are_counted() {
-        let last = |changes: Value| scores("bert", changes).map(|mut steps| steps.pop().unwrap());
-        assert_eq!(last(json!({})).unwrap(), HeadStep::linear("classifier", 2));
-        assert_eq!(last(json!({"num_labels": 5})).unwrap(), HeadStep::linear("classifier", 5));
-        let named = json!({"id2label": {"0": "a", "1": "b", "2": "c"}, "num_labels": 5});
-        assert_eq!(last(named).unwrap(), HeadStep::linear("classifier", 3));
-        for absurd in [json!({"id2label": {}}), json!({"num_labels": 0}), json!({"id2label": ["a"]})] {
-            assert!(matches!(last(absurd.clone()), Err(Error::ModelFormat { .. })), "{absurd}");
-        }
-    }
-
-    #[test]
-    fn scores_are_pooled_where_the_configuration_says() {
-        let pool = HeadStep::Pool;
-        assert_eq!(scores("modernbert", json!({})).unwrap()[0], pool(PoolMode::Cls));
-        let mean = scores("modernbert", json!({"classifier_pooling": "mean", "norm_bias": true, "norm_eps": 0.5}));
-        let norm = HeadStep::Norm { name: "head.norm".into(), kind: NormKind::Layer { bias: true }, eps: 0.5 };
-        let mean = mean.unwrap();
-        assert_eq!((&mean[0], &mean[3]), (&pool(PoolMode::Mean), &norm));
-        assert_eq!(scores("eurobert", json!({})).unwrap()[3], pool(PoolMode::Mean));
-        assert_eq!(scores("eurobert", json!({"classifier_pooling": "bos"})).unwrap()[0], pool(PoolMode::Cls));
-        for (key, model_type) in [("classifier_pooling", "eurobert"), ("pooler_hidden_act", "deberta-v2")] {
-            let error = scores(model_type, json!({key: "median"})).unwrap_err().to_string();
-            assert!(error.contains(&format!("config.json: {key} \"median\": ")), "{error}");
-        }
-    }
-
-    #[test]
-    fn words_are_tied_unless_the_configuration_says_otherwise() {
-        let tied = |changes: Value| head(Task::Words, "bert", changes).unwrap().tied.len();
-        assert_eq!([tied(json!({})), tied(json!({"tie_word_embeddings": false}))], [2, 1]);
-        let steps = head(Task::Words, "distilbert", json!({})).unwrap().steps;
-        assert_eq!(
-            steps[1..3],
-            [HeadStep::Activation(ActivationKind::Relu), HeadStep::norm("vocab_layer_norm", 1e-12)]
-        );
-    }
-
-    #[test]
-    fn architectures_without_a_head_name_those_with_one() {
-        for (task, what) in [(Task::Scores, "scores of a sequence"), (Task::Words, "logits of words")] {
-            let error = head(task, "gpt2", json!({})).unwrap_err().to_string();
-            let start = format!("config.json: model_type \"gpt2\": heads for {what} are known of albert, bert,");
-            assert!(error.starts_with(&start), "{error}");
-        }
-        assert!(head(Task::Words, "gte", json!({})).is_err() && head(Task::Scores, "gte", json!({})).is_ok());
-    }
-}
+mod tests;

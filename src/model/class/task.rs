@@ -29,10 +29,11 @@ pub(super) fn saved_class(folder: &Path) -> Result<String> {
 /// A task, a Transformer's `transformer_task`, and the names of the value that it gives and of the model's output.
 type TaskRow = (Option<Task>, &'static str, &'static str, &'static str);
 
-const TASKS: [TaskRow; 3] = [
+const TASKS: [TaskRow; 4] = [
     (None, "feature-extraction", "token_embeddings", "last_hidden_state"),
     (Some(Task::Scores), "sequence-classification", "scores", "logits"),
     (Some(Task::Words), "fill-mask", "token_embeddings", "logits"),
+    (Some(Task::NextWord), "text-generation", "causal_logits", "logits"),
 ];
 
 /// The names of a Transformer's task.

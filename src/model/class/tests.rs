@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::model::heads::tests::{list, mean, model, read_modules, row};
-use crate::model::heads::{Modules, SpladePooling, TokenPooling};
+use crate::model::heads::{LogitScore, Modules, SpladePooling, TokenPooling, Word};
 use crate::ops::PoolMode;
 
 const SETTINGS: &str = "config_sentence_transformers.json";
@@ -41,11 +41,9 @@ fn a_bare_folder_has_the_head_of_its_checkpoint() {
     assert_eq!((modules.task, modules.listed), (Some(Task::Scores), false));
     assert!(modules.heads.is_empty());
     write(&folder, "config.json", json!({"architectures": ["AnyForCausalLM"]}));
-    let error = scores(&folder).unwrap_err().to_string();
-    assert!(
-        error.contains("config.json: architectures [\"AnyForCausalLM\"]: scores from a decoder's logits"),
-        "{error}"
-    );
+    let modules = scores(&folder).unwrap();
+    let usual = Head::LogitScore(LogitScore::named(&["yes", "no"]));
+    assert_eq!((modules.task, modules.heads), (Some(Task::NextWord), vec![usual]));
 }
 
 #[test]
@@ -88,13 +86,10 @@ fn the_transformer_says_its_task() {
         assert!(matches!(error, Error::Unsupported { .. }), "{content}: {error}");
     }
     for (content, part) in [
-        (
-            json!({"transformer_task": "text-generation"}),
-            "transformer_task \"text-generation\": scores from a decoder's",
-        ),
+        (json!({"transformer_task": "text-generation"}), "no module gives scores"),
         (
             json!({"transformer_task": "fill-mask"}),
-            "only \"feature-extraction\" or \"sequence-classification\" is known",
+            "only \"feature-extraction\" or \"sequence-classification\" or \"text-generation\" is known",
         ),
         (json!({}), "no module gives scores"),
     ] {
@@ -121,6 +116,34 @@ fn a_dense_module_can_give_the_scores() {
     let wrong = dense(json!({"module_input_name": "token_embeddings", "module_output_name": "scores"}));
     let error = scores(&cross_encoder(&[mean(), wrong], json!({}))).unwrap_err().to_string();
     assert!(error.contains("module_output_name \"scores\": \"token_embeddings\" is read"), "{error}");
+}
+
+#[test]
+fn logits_of_words_can_give_the_scores() {
+    let generation = || {
+        json!({"transformer_task": "text-generation", "module_output_name": "causal_logits",
+            "modality_config": {"message": {"method": "forward", "method_output_name": "logits", "format": "flat"}}})
+    };
+    let of = |config: Value| scores(&cross_encoder(&[("LogitScore", config)], generation()));
+    let listed = |words: &[u32]| {
+        let words = words.iter().map(|id| Word::Id(*id)).collect();
+        Head::LogitScore(LogitScore { path: Some("1_LogitScore".into()), words })
+    };
+    let both = json!({"true_token_id": 7, "false_token_id": 0, "module_input_name": "causal_logits"});
+    for (config, expected) in
+        [(both, listed(&[7, 0])), (json!({"true_token_id": 3, "false_token_id": null}), listed(&[3]))]
+    {
+        let modules = of(config).unwrap();
+        assert_eq!((modules.task, modules.listed), (Some(Task::NextWord), true));
+        assert_eq!(modules.heads, [expected]);
+    }
+    for config in
+        [json!({}), json!({"true_token_id": -1}), json!({"true_token_id": "yes"}), json!({"true_token_id": 1, "x": 2})]
+    {
+        assert!(matches!(of(config.clone()), Err(Error::ModelFormat { .. })), "{config}");
+    }
+    let other = of(json!({"true_token_id": 1, "module_input_name": "logits"})).unwrap_err();
+    assert!(matches!(other, Error::Unsupported { .. }) && other.to_string().contains("\"causal_logits\""), "{other}");
 }
 
 fn weights(folder: &TempDir) -> Result<Modules> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Builder, Input};
 use crate::graph::ValueId;
-use crate::model::heads::{Feature, Head, SpladePooling};
+use crate::model::heads::{Feature, Head, LogitScore, SpladePooling};
 use crate::model::spec::{NormKind, Product};
 use crate::model::task_head::{HeadStep, Task, TaskHead};
 use crate::ops::{ActivationKind, Binary, BinaryKind, Linear, Normalize, Pool, PoolMode, Shape};
@@ -37,8 +37,8 @@ struct Features<'a> {
     tokens: ValueId,
     sentence: Option<ValueId>,
     scores: Option<ValueId>,
-    /// The tokens' vectors before the last product of a head for words, and that product.
-    words: Option<(ValueId, &'a HeadStep)>,
+    /// The vectors before the last product of a head for words, that product and the steps after it.
+    words: Option<(ValueId, &'a [HeadStep])>,
     /// Columns of the texts' vectors after those of `sentence`.
     more: Vec<ValueId>,
 }
@@ -68,6 +68,10 @@ impl Features<'_> {
     }
 }
 
+fn no_words(module: &str) -> Error {
+    Error::unsupported("modules.json", format!("{module} reads logits of words, which no module gives"))
+}
+
 impl Builder<'_> {
     /// Adds what follows the encoder; returns the outputs. `states` are the embeddings and the results of the layers, of
     /// which head and modules read the last.
@@ -77,8 +81,13 @@ impl Builder<'_> {
         match after.head.map(|head| (head.task, &head.steps[..])) {
             None => {}
             Some((Task::Scores, steps)) => features.scores = Some(self.steps(steps, tokens)?),
-            Some((Task::Words, [steps @ .., last])) => features.words = Some((self.steps(steps, tokens)?, last)),
-            Some((Task::Words, [])) => return Err(Error::InvalidArgument("a head for words has no steps".into())),
+            Some((Task::Words | Task::NextWord, steps)) => {
+                let last = steps.iter().rposition(|step| matches!(step, HeadStep::Linear { .. }));
+                let Some(last) = last else {
+                    return Err(Error::InvalidArgument("a head for words has no product".into()));
+                };
+                features.words = Some((self.steps(&steps[..last], tokens)?, &steps[last..]));
+            }
         }
         for head in after.modules {
             self.module(head, &mut features, states)?;
@@ -107,6 +116,7 @@ impl Builder<'_> {
                     self.linear(name, &product, x, &[*columns])?
                 }
                 HeadStep::Activation(kind) => self.activation("head activation", *kind, x)?,
+                HeadStep::SoftCap(cap) => self.soft_cap(*cap, x)?,
                 HeadStep::Norm { name, kind, eps } => self.norm_as(*kind, *eps, name, name, x)?,
             };
         }
@@ -115,11 +125,8 @@ impl Builder<'_> {
 
     /// SPLADE vectors of the texts, a slice of the words at a time.
     fn splade(&mut self, pooling: SpladePooling, features: &mut Features<'_>) -> Result<()> {
-        let Some((x, HeadStep::Linear { name, bias, columns })) = features.words else {
-            return Err(Error::unsupported(
-                "modules.json",
-                "SpladePooling reads logits of words, which no module gives",
-            ));
+        let Some((x, [HeadStep::Linear { name, bias, columns }])) = features.words else {
+            return Err(no_words("SpladePooling"));
         };
         let mut slices = Vec::new();
         for start in (0..*columns).step_by(WORDS) {
@@ -146,6 +153,32 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// The logit of one word of each text, or its logit minus another's; those of other words are not computed.
+    fn logit_score(&mut self, score: &LogitScore, features: &Features<'_>) -> Result<ValueId> {
+        let Some((x, [HeadStep::Linear { name, bias, columns }, after @ ..])) = features.words else {
+            return Err(no_words("LogitScore"));
+        };
+        let mut logits = Vec::new();
+        for id in score.ids()? {
+            let id = id as usize;
+            let y = self.some_columns(&format!("logit of token {id}"), (name, *bias, *columns), id..id + 1, x)?;
+            logits.push(self.steps(after, y)?);
+        }
+        match logits[..] {
+            [one] => Ok(one),
+            _ => self.graph.node("difference of logits", Binary::from(BinaryKind::Subtract), &logits),
+        }
+    }
+
+    /// `c tanh(x / c)`.
+    fn soft_cap(&mut self, cap: f32, x: ValueId) -> Result<ValueId> {
+        let part = Part::computed(format!("soft cap {cap}"), &[1], std::iter::once(cap));
+        let cap = self.graph.weight(vec![part], Shape::fixed(&[1]));
+        let y = self.graph.node("soft cap share", Binary::from(BinaryKind::Divide), &[x, cap])?;
+        let y = self.activation("soft cap", ActivationKind::Tanh, y)?;
+        self.graph.node("soft cap product", Binary::from(BinaryKind::Multiply), &[y, cap])
+    }
+
     /// Some columns of a product of so many.
     fn some_columns(
         &mut self,
@@ -169,6 +202,7 @@ impl Builder<'_> {
     fn module(&mut self, head: &Head, features: &mut Features<'_>, states: &[ValueId]) -> Result<()> {
         match head {
             Head::SpladePooling(pooling) => self.splade(*pooling, features)?,
+            Head::LogitScore(score) => features.scores = Some(self.logit_score(score, features)?),
             Head::WeightedLayerPooling { path, layers, first } => {
                 features.tokens = self.weighted_layers(path, *layers, *first, states)?;
             }

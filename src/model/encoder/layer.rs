@@ -144,6 +144,11 @@ impl Builder<'_> {
         let [q, k, v] = qkv;
         let ([k, v], key_offsets) = match self.cache {
             None if spec.unseen_expansion => self.seen(&node("attention"), [k, v])?,
+            // The tokens of a text are its last.
+            None if spec.shared_beginning => {
+                attention.align_end = true;
+                self.seen(&node("attention"), [k, v])?
+            }
             None => ([k, v], offsets),
             // A step's tokens are the last of their text.
             Some(rows) => {

@@ -26,7 +26,6 @@ pub(super) const LEFT_OUT: [(&str, &str); 10] = [
     ("CNN", WORDS),
     ("LSTM", WORDS),
     ("LambdaTokenPooling", POOLED_TOKENS),
-    ("LogitScore", WORDS_AS_SCORES),
     ("SparseAutoEncoder", SPARSE),
     ("SparseStaticEmbedding", SPARSE),
     ("WordEmbeddings", WORDS),
@@ -39,9 +38,6 @@ const SPARSE: &str = "of sparse encoders those with a head for words and SpladeP
                       sentence-transformers";
 const POOLED_TOKENS: &str = "it has no files: take the module out of modules.json, and pass the function to encode_document as \
                              token_pooling";
-/// Of a decoder's logits of words.
-pub(in crate::model) const WORDS_AS_SCORES: &str = "scores from a decoder's logits of words are made by sentence-transformers; a \
-                                          checkpoint with a head of its own (...ForSequenceClassification) is read";
 
 /// What to do in place of a module that sentence-transformers has and that is not read.
 pub(in crate::model) fn left_out(kind: &str) -> Option<&'static str> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::known::unknown_module;
-use super::{Feature, Head, SpladePooling, mask, token_pooling};
+use super::{Feature, Head, SpladePooling, logit_score, mask, token_pooling};
 use crate::Result;
 use crate::model::fields::{Fields, shown, unsupported};
 use crate::model::files::{MODEL_SETTINGS, read_fields};
@@ -69,6 +69,7 @@ pub(super) const MODULES: [(&str, ReadModule); 9] = [
     }),
     ("Pooling", |place| read_all(&place.path, |fields| read_pooling(fields, &place.path))),
     ("SpladePooling", |place| read_all(&place.path, read_splade)),
+    ("LogitScore", |place| read_all(&place.path, |fields| logit_score::read(fields, &place.row.path))),
     ("Dense", |place| read_fields(&place.path, |fields| read_dense(fields, place))),
     ("LayerNorm", |place| {
         let dimension = read_all(&place.path, |fields| Ok(fields.size("dimension", 1..=MOST_COLUMNS)))?;

@@ -34,6 +34,7 @@ impl Head {
                 let function = if *twice { "log1p_relu" } else { "relu" };
                 json!({"pooling_strategy": mode.name(), "activation_function": function})
             }
+            Head::LogitScore(score) => score.settings(),
             Head::Dense { of, gives, input, output, bias, activation, residual, .. } => {
                 match gives {
                     Feature::Tokens => columns.tokens = *output,

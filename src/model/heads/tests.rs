@@ -252,7 +252,6 @@ fn modules_of_sentence_transformers_that_are_left_out_say_what_to_do() {
         "CNN",
         "LSTM",
         "LambdaTokenPooling",
-        "LogitScore",
         "SparseAutoEncoder",
         "SparseStaticEmbedding",
         "WordEmbeddings",

@@ -75,7 +75,7 @@ fn readers_ask_for_no_key_that_the_table_does_not_honour() {
         let form = row.form(&config).name;
         ASKED.take();
         let spec = read_spec(model_type, &config, Path::new(PATH)).unwrap().0;
-        for task in [Task::Scores, Task::Words] {
+        for task in [Task::Scores, Task::Words, Task::NextWord] {
             _ = read_head(task, model_type, &config, Path::new(PATH), &spec);
         }
         for key in ASKED.take() {

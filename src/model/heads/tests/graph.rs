@@ -81,3 +81,25 @@ fn splade_vectors_are_columns_of_several_outputs() {
     let error = build(&spec, After::modules(&modules), DType::F32).unwrap_err().to_string();
     assert!(error.contains("SpladePooling reads logits of words, which no module gives"), "{error}");
 }
+
+#[test]
+fn logits_of_two_words_alone_are_computed() {
+    let mut config = config();
+    config["model_type"] = json!("gemma2");
+    let values = config.as_object().unwrap();
+    let path = Path::new("config.json");
+    let spec = read_spec("gemma2", values, path).unwrap().0;
+    let task = read_head(Task::NextWord, "gemma2", values, path, &spec).unwrap();
+    let words = [5, 2].map(Word::Id).into();
+    let modules = [Head::LogitScore(LogitScore { path: None, words })];
+    let after = |head| After { head, modules: &modules, result: Feature::Scores };
+    let graph = build(&spec, after(Some(&task)), DType::F16).unwrap().graph;
+    let products = graph.nodes.iter().filter(|node| node.name.starts_with("logit of token"));
+    let rows: Vec<usize> =
+        products.map(|node| graph.value(node.operands[1]).shape.rows().size(Default::default())).collect();
+    assert_eq!((rows, graph.value(graph.outputs[1]).shape.columns()), (vec![1, 1], 1));
+    let bounds = graph.nodes.iter().filter(|node| node.name == "soft cap");
+    assert_eq!(bounds.count(), 2);
+    let error = build(&spec, after(None), DType::F32).unwrap_err().to_string();
+    assert!(error.contains("LogitScore reads logits of words, which no module gives"), "{error}");
+}

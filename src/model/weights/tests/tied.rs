@@ -5,9 +5,8 @@ use crate::model::task_head::{HeadStep, Task, TaskHead};
 fn sizes(names: &[&str]) -> Result<Vec<(String, usize)>> {
     let tied = [["pooler.decoder.weight", "words"], ["pooler.decoder.bias", "pooler.bias"]];
     let head = TaskHead {
-        task: Task::Words,
-        steps: vec![HeadStep::linear("pooler.decoder", 3)],
         tied: tied.map(|pair| pair.map(str::to_owned)).into(),
+        ..TaskHead::of(Task::Words, vec![HeadStep::linear("pooler.decoder", 3)])
     };
     let shapes: Vec<_> = (1..=names.len()).map(|size| [size]).collect();
     let tensors: Vec<_> = names.iter().zip(&shapes).map(|(name, shape)| (*name, "F32", &shape[..])).collect();
@@ -29,10 +28,10 @@ fn a_missing_tensor_of_a_head_is_the_one_it_is_tied_to() {
 
 #[test]
 fn tensors_of_other_heads_are_skipped() {
+    let steps = vec![HeadStep::Linear { name: "head.decoder".into(), bias: false, columns: 3 }];
     let head = TaskHead {
-        task: Task::Words,
-        steps: vec![HeadStep::Linear { name: "head.decoder".into(), bias: false, columns: 3 }],
         tied: vec![["head.decoder.weight".to_owned(), "head.table".to_owned()]],
+        ..TaskHead::of(Task::Words, steps)
     };
     let check = |names: &[&str]| {
         let tensors: Vec<_> = names.iter().map(|name| (*name, "F32", &[1usize][..])).collect();
