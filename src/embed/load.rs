@@ -5,6 +5,7 @@ mod expanding;
 mod graph;
 mod read;
 mod spec;
+mod table;
 #[cfg(test)]
 mod tests;
 

@@ -74,6 +74,8 @@ pub struct Tokenizer {
     cuts: Cuts,
     /// Whether long texts lose their starts.
     keeps_ends: AtomicBool,
+    /// A token that is left out of every text.
+    left_out: Option<u32>,
 }
 
 impl Tokenizer {
@@ -115,6 +117,7 @@ impl Tokenizer {
             added: inner.get_post_processor().map_or(0, |template| template.added_tokens(false)),
             cuts: guarded(|| Ok(Cuts::of(inner))).unwrap_or(Cuts::Nowhere),
             keeps_ends: (loaded.truncation_side == Side::Left).into(),
+            left_out: None,
             loaded,
         };
         // A template that refers to missing tokens fails on the first text.
@@ -154,6 +157,7 @@ impl Tokenizer {
     fn cut_ids(&self, text: &str, room: usize, side: Side) -> tokenizers::Result<Vec<u32>> {
         let mut ids = self.plain_ids(text, room, side)?;
         side.cut(&mut ids, room);
+        ids.retain(|id| self.left_out != Some(*id));
         Ok(ids)
     }
 

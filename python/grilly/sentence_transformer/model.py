@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly.errors import InvalidTypeError
+from grilly.errors import InvalidTypeError, UnsupportedError
 from grilly.inputs import as_list, need_type, path_text, positive
 from grilly.sentence_transformer.calls import Calls, progress
 from grilly.sentence_transformer.chunks import Chunking
@@ -144,6 +144,14 @@ class Exporting(Calls, Settings):
 class Model(Decoding, Chunking, Moving, Saving, Exporting):
     """A model that encodes, decodes, moves, saves and exports; its names are sentence-transformers' but for
     `decode_states`, `encode_chunks` and `export`."""
+
+    def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
+        if self._kinds()[0] == "StaticEmbedding" and not (self._folder / "modules.json").exists():
+            raise UnsupportedError(
+                f"save_pretrained of {self._folder}: model2vec leaves unknown words out of its texts, which "
+                "sentence-transformers' files cannot say: copy the folder"
+            )
+        return super()._write(place, target, card, name)
 
 
 refuse(Model)
