@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from grilly.devices import info as info
     from grilly.devices import reset_stats as reset_stats
     from grilly.devices import stats as stats
+    from grilly.distillation import distill as distill
     from grilly.errors import CompilationFailed as CompilationFailed
     from grilly.errors import FunctionNotFound as FunctionNotFound
     from grilly.errors import PipelineCreationFailed as PipelineCreationFailed
@@ -47,6 +48,7 @@ _HOMES = _places.by_name(
         "grilly.compiler": "ComputeFunction ShaderCompiler ShaderCompilerConfig",
         "grilly.cross_encoder": "CrossEncoder",
         "grilly.devices": "configure info reset_stats stats",
+        "grilly.distillation": "distill",
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
         "grilly.multi_vector_encoder": "MultiVectorEncoder",
         "grilly.profiling": "profile",
@@ -66,6 +68,7 @@ _SUBMODULES = (
     "compiler",
     "cross_encoder",
     "devices",
+    "distillation",
     "errors",
     "functional",
     "hub",

@@ -111,6 +111,15 @@ def test_the_code_for_late_interaction_runs(run, tmp_path):
     assert done.output.startswith("(1, 2) ['")
 
 
+def test_the_code_for_static_embeddings_runs(run, tiny_model, tmp_path):
+    (block,) = python(GUIDES / "static.md")
+    code = block.replace("all-MiniLM-L6-v2", str(tiny_model)).replace("static-minilm", str(tmp_path / "static"))
+    assert str(tiny_model) in code and str(tmp_path / "static") in code
+    done = run(code)
+    assert done.status == 0, done.errors
+    assert done.output == "(1, 32)\n"
+
+
 def test_the_guide_to_models_lists_the_families_that_load():
     [line] = re.findall(r"^Families that load \(`model_type` in config.json\): (.*)\.$", guide("models"), re.MULTILINE)
     assert line == ", ".join(f"`{name}`" for name, _, _ in _core.model_rows())
