@@ -59,6 +59,10 @@ impl Head {
                 "skiplist_tasks": tasks,
                 "keep_only_token_ids": if kept.is_empty() { Value::Null } else { json!(kept) },
             }),
+            Head::Products(products) => {
+                columns.tokens = products.iter().map(|(_, columns)| columns).sum();
+                Value::Object(products.iter().map(|(file, columns)| (file.clone(), json!(columns))).collect())
+            }
             Head::Idle(_) => json!({}),
         }
     }
