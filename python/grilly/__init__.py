@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from grilly.errors import FunctionNotFound as FunctionNotFound
     from grilly.errors import PipelineCreationFailed as PipelineCreationFailed
     from grilly.errors import ShaderNotFound as ShaderNotFound
+    from grilly.hybrid_encoder import HybridEncoder as HybridEncoder
     from grilly.multi_vector_encoder import MultiVectorEncoder as MultiVectorEncoder
     from grilly.profiling import profile as profile
     from grilly.sentence_transformer import *
@@ -50,6 +51,7 @@ _HOMES = _places.by_name(
         "grilly.devices": "configure info reset_stats stats",
         "grilly.distillation": "distill",
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
+        "grilly.hybrid_encoder": "HybridEncoder",
         "grilly.multi_vector_encoder": "MultiVectorEncoder",
         "grilly.profiling": "profile",
         "grilly.sentence_transformer": "SentenceTransformer VulkanSentenceTransformer get_vulkan_sentence_transformer",
@@ -72,6 +74,7 @@ _SUBMODULES = (
     "errors",
     "functional",
     "hub",
+    "hybrid_encoder",
     "kernels",
     "multi_vector_encoder",
     "nn",

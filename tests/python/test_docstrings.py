@@ -7,7 +7,7 @@ import pkgutil
 
 import numpy as np
 import pytest
-from models import heads
+from models import heads, hybrid
 
 import grilly
 from grilly.sparse import SparseRows
@@ -42,10 +42,16 @@ def colbert(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(tiny_model):
-    """A model to distill."""
-    with grilly.SentenceTransformer(tiny_model, device="cpu") as small:
-        yield {"tiny": small}
+def hybrid_folder(tmp_path_factory):
+    return hybrid.build(tmp_path_factory.mktemp("hybrid") / "model")
+
+
+@pytest.fixture(scope="module")
+def made(hybrid_folder, tiny_model):
+    """Models of a `HybridEncoder`, and one to distill."""
+    small = grilly.SentenceTransformer(tiny_model, device="cpu")
+    with grilly.HybridEncoder(hybrid_folder, device="cpu") as model, small:
+        yield {"hybrid": hybrid_folder, "hybrid_model": model, "tiny": small}
 
 
 @pytest.fixture(scope="module")
