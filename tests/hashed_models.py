@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from models import families, heads, routers, ternary
+from models import families, heads, hybrid, routers, ternary
 from models.static import WORDS, static
 
 TESTS = Path(__file__).parent
@@ -71,6 +71,21 @@ def vectors(model: Any) -> Iterable[Any]:
     yield from model.encode_document(TEXTS[:6], batch_size=2)
 
 
+def hybrid_encoder(*given: Any, **named: Any) -> Any:
+    """The model, by a name that older builds lack."""
+    from grilly import HybridEncoder
+
+    return HybridEncoder(*given, **named)
+
+
+def three_parts(model: Any) -> Iterable[Any]:
+    found = model.encode(TEXTS[:8], batch_size=3)
+    yield found["dense_vecs"]
+    yield from found["colbert_vecs"]
+    for weights in found["lexical_weights"]:
+        yield np.array([*map(int, weights), *weights.values()], np.float64)
+
+
 def converted(kind: str, model: Any) -> Iterable[Any]:
     from grilly import quant
 
@@ -122,6 +137,7 @@ def model_rows(rows: Any, device: str, place: Path) -> None:
         build = cache(partial(routers.build, name, place / "routers"))
         add(f"router: {name}", build, sentences, embeddings)
         add(f"tasks: router {name}", build, sentences, partial(tasks, row["tasks"]))
+    add("hybrid: xlm-roberta", cache(partial(hybrid.build, place / "hybrid")), hybrid_encoder, three_parts)
     for kind, of, call in (
         ("scores", grilly.CrossEncoder, scores),
         ("words", grilly.SparseEncoder, sparse),

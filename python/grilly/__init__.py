@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from grilly.devices import info as info
     from grilly.devices import reset_stats as reset_stats
     from grilly.devices import stats as stats
+    from grilly.distillation import distill as distill
     from grilly.errors import CompilationFailed as CompilationFailed
     from grilly.errors import FunctionNotFound as FunctionNotFound
     from grilly.errors import PipelineCreationFailed as PipelineCreationFailed
     from grilly.errors import ShaderNotFound as ShaderNotFound
+    from grilly.hybrid_encoder import HybridEncoder as HybridEncoder
     from grilly.multi_vector_encoder import MultiVectorEncoder as MultiVectorEncoder
     from grilly.profiling import profile as profile
     from grilly.search import Index as Index
@@ -48,7 +50,9 @@ _HOMES = _places.by_name(
         "grilly.compiler": "ComputeFunction ShaderCompiler ShaderCompilerConfig",
         "grilly.cross_encoder": "CrossEncoder",
         "grilly.devices": "configure info reset_stats stats",
+        "grilly.distillation": "distill",
         "grilly.errors": "CompilationFailed FunctionNotFound PipelineCreationFailed ShaderNotFound",
+        "grilly.hybrid_encoder": "HybridEncoder",
         "grilly.multi_vector_encoder": "MultiVectorEncoder",
         "grilly.search": "Index",
         "grilly.profiling": "profile",
@@ -68,9 +72,11 @@ _SUBMODULES = (
     "compiler",
     "cross_encoder",
     "devices",
+    "distillation",
     "errors",
     "functional",
     "hub",
+    "hybrid_encoder",
     "kernels",
     "multi_vector_encoder",
     "nn",

@@ -56,7 +56,7 @@ PACKAGED = {
 # Files of vocabularies, one of which stands in for tokenizer.json.
 VOCABULARIES = ("*vocab.txt", "*merges.txt", "*spiece.model", "*sentencepiece.bpe.model", "*tokenizer.model")
 # Files of a repository that encoding needs, and matching ones that it does not.
-WANTED = ["*.json", "*.jinja", "*.safetensors", "artifact.metadata", *VOCABULARIES]
+WANTED = ["*.json", "*.jinja", "*.safetensors", "artifact.metadata", "*_linear.pt", *VOCABULARIES]
 UNWANTED = ["onnx/*", "openvino/*", "coreml/*", "gguf/*", "*/onnx/*", "*/openvino/*"]
 # Asked for only where a module has no safetensors.
 WANTED_WITHOUT = ["pytorch_model*.bin", "*/pytorch_model*.bin"]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from grilly.closed import closed
@@ -22,6 +23,7 @@ from grilly.sentence_transformer.names import refuse
 from grilly.sentence_transformer.settings import SimilarArguments
 from grilly.sentence_transformer.streaming import parts_of
 from grilly.token_pooling import HierarchicalTokenPooling, pooling_of
+from grilly.token_products import TokenProducts, kind_of, token_vectors
 
 __all__ = ["MultiVectorEncoder"]
 
@@ -84,6 +86,8 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
     @constructor(MultiVectorArguments)
     def __init__(self, given: MultiVectorArguments) -> None:
         self._load(given)
+        if self._options.kind != self.kind and self._similarity_fn_name is None:
+            self._similarity_fn_name = "meanmaxsim"  # as FlagEmbedding scores what such a folder gives
         self._say(f"backend={given.backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
 
     @as_request(MultiVectorRequest)
@@ -195,7 +199,7 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
             call.core.require_open()
             return []
         with nullcontext(advance) if advance else progress(len(items), wanted.show_progress_bar) as advance:
-            found = call.encode(items, advance, tokens=True)
+            found = token_vectors(call.encode(items, advance, tokens=True), call.core, self.tokenizer)
         result = results(found, wanted, call.core, task, self._own_pooling())
         return result[0] if single else result
 
@@ -262,6 +266,13 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
         if options.get("task") == "query" and "query_expansion" in json.loads(self._core.module_settings)[0]:
             raise UnsupportedError(EXPANDED)
         return super().preprocess(inputs, prompt, **options)
+
+    def _kind_of(self, folder: Path) -> str:
+        return kind_of(folder, self.kind)
+
+    def _columns(self) -> int:
+        products = TokenProducts.of(self._core, self.tokenizer)
+        return super()._columns() if products is None else products.columns
 
     def set_pooling_include_prompt(self, include_prompt: bool) -> None:
         """No effect: nothing is pooled, and the tokens of a prompt are scored.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from grilly.sentence_transformer.streaming import parts_of
 from grilly.sparse import Floats, SparseRows, most_active
 from grilly.sparse_weights import SparseWeights
 from grilly.tensors import stored, to_tensor
+from grilly.token_products import PART as PART_OF_TOKENS
+from grilly.token_products import TokenProducts, kind_of
 
 __all__ = ["SparseEncoder"]
 
@@ -99,7 +102,8 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
     def __init__(self, given: SparseArguments) -> None:
         most = None if given.max_active_dims is None else positive(given.max_active_dims, "max_active_dims")
         self._load(given)
-        self.max_active_dims: int | None = self._core.settings["max_active_dims"] if most is None else most
+        stated: int | None = self._core.settings.get("max_active_dims")
+        self.max_active_dims: int | None = stated if most is None else most
         self._say(f"backend={given.backend!r} is this package's own engine, on {self.backend}: {self.device_name}")
 
     @older_keywords("SparseEncoder.encode")
@@ -213,7 +217,20 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
             if wanted.convert_to_sparse_tensor:
                 return SparseRows.of(none).to_torch() if tensors else SparseRows.of(none)
             return to_tensor(none) if tensors else none
+        products = TokenProducts.of(call.core, self.tokenizer)
+
+        def weighted(start: int, advance: Any) -> SparseRows:
+            assert products is not None
+            part = items[start : start + PART_OF_TOKENS]
+            return products.sparse(call.encode(part, after(start, advance), tokens=True), dtype, most)
+
         with nullcontext(advance) if advance else progress(len(items), wanted.show_progress_bar) as advance:
+            if products is not None:
+                rows = SparseRows.stack([weighted(start, advance) for start in range(0, len(items), PART_OF_TOKENS)])
+                rows = rows[0] if single else rows
+                if wanted.convert_to_sparse_tensor:
+                    return rows.to_torch(dtype) if tensors else rows
+                return to_tensor(rows.toarray(), dtype) if tensors else rows.toarray()
             if not wanted.convert_to_sparse_tensor:
                 dense = weights(items, advance)
                 dense = dense[0] if single else dense
@@ -226,6 +243,13 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
         return rows.to_torch(dtype) if tensors else rows
 
     # ----------------------------------------------------------------------------------------------- what the model is
+
+    def _kind_of(self, folder: Path) -> str:
+        return kind_of(folder, self.kind)
+
+    def _columns(self) -> int:
+        products = TokenProducts.of(self._core, self.tokenizer)
+        return super()._columns() if products is None else products.words
 
     def set_pooling_include_prompt(self, include_prompt: bool) -> None:
         """No effect: SpladePooling pools the prompt's tokens, too.

@@ -9,7 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from grilly import _core
@@ -20,13 +19,17 @@ from grilly.errors import InvalidArgumentError
 TABLE = Path(__file__).with_name("tiny_checkpoints.json.gz")
 
 
-def safetensors(tensors: Mapping[str, npt.NDArray[np.float32] | npt.NDArray[np.int64]]) -> bytes:
-    """A file of float32 and int64 tensors: 8 bytes of the header's length, the header in JSON, the tensors' bytes."""
+#: Element types of tensors that are written, with their names in the file.
+KINDS = {"float32": "F32", "float16": "F16", "int64": "I64"}
+
+
+def safetensors(tensors: Mapping[str, npt.NDArray[Any]]) -> bytes:
+    """A file of tensors of these types: 8 bytes of the header's length, the header in JSON, the tensors' bytes."""
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     body, end = [], 0
     for name, array in tensors.items():
         data = array.astype(array.dtype.newbyteorder("<")).tobytes()
-        kind = "I64" if array.dtype.kind == "i" else "F32"
+        kind = KINDS[array.dtype.name]
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [end, end + len(data)]}
         body.append(data)
         end += len(data)

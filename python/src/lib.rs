@@ -56,7 +56,7 @@ mod _core {
     #[pymodule_export]
     use crate::shaders::{ShaderTable, configure};
     #[pymodule_export]
-    use crate::tokenizer::{Encodings, Tokenizer};
+    use crate::tokenizer::{Encodings, Tokenizer, pieces};
     #[pymodule_export]
     use crate::train::{Trainer, metrics, parameter_count, transformer_config};
 

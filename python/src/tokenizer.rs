@@ -145,6 +145,11 @@ impl Tokenizer {
         })
     }
 
+    /// The contents of tokenizer.json with all that the model's class changes.
+    fn file(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.with(py, core::Tokenizer::file)??)
+    }
+
     /// Whether padding before a text would change its positions in the reference.
     #[getter]
     fn counts_positions(&self) -> PyResult<bool> {
@@ -163,6 +168,13 @@ impl Tokenizer {
         lock::briefly_without(py, || model.set_truncation_side(side));
         Ok(())
     }
+}
+
+/// Each text normalised, and the words that it is divided into, by the contents of a tokenizer.json.
+#[pyfunction]
+pub(crate) fn pieces(py: Python<'_>, file: Name, texts: List<'_, '_>) -> PyResult<Vec<core::Pieces>> {
+    let texts = text::strings(texts, "vocabulary")?;
+    Ok(lock::without(py, || core::pieces(&file.0, &texts))?)
 }
 
 /// Encoded texts, each followed by the parts that were cut off if they were asked for.

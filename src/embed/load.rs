@@ -6,6 +6,7 @@ mod graph;
 mod read;
 mod scored_words;
 mod spec;
+mod table;
 #[cfg(test)]
 mod tests;
 

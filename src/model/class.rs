@@ -2,6 +2,7 @@
 //! builder and the encoder take this from the rows; none of them knows a class by name.
 
 mod folder;
+mod hybrid;
 mod scores;
 mod sentence;
 mod task;
@@ -113,7 +114,7 @@ impl Bare<'_> {
 }
 
 /// All of them, the default one first.
-pub static CLASSES: [&Class; 4] = [&sentence::CLASS, &scores::CLASS, &words::CLASS, &vectors::CLASS];
+pub static CLASSES: [&Class; 5] = [&sentence::CLASS, &scores::CLASS, &words::CLASS, &vectors::CLASS, &hybrid::CLASS];
 
 impl Class {
     /// The class of this name.

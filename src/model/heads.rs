@@ -104,6 +104,9 @@ pub enum Head {
         /// Columns.
         dimension: usize,
     },
+    /// Replaces the tokens' vectors by products side by side, `x W^T + b` of each file with its columns; tensors
+    /// `FILE/weight` and `FILE/bias`. The last is repeated to an even number of columns.
+    Products(Vec<(String, usize)>),
     /// Chooses among the tokens' vectors, after the graph.
     MultiVectorMask(MultiVectorMask),
     /// Pools the tokens' vectors, after the graph.
@@ -158,6 +161,7 @@ impl Head {
             Head::WeightedLayerPooling { .. }
                 | Head::Dense { gives: Feature::Tokens, .. }
                 | Head::Normalize { of: Feature::Tokens }
+                | Head::Products(_)
         )
     }
 
@@ -178,6 +182,10 @@ impl Head {
             Head::Dense { input, output, activation, .. } => ("Dense", format!("{input} to {output}, {activation:?}")),
             Head::LayerNorm { dimension, .. } => ("LayerNorm", format!("{dimension}")),
             Head::Normalize { .. } => ("Normalize", String::new()),
+            Head::Products(products) => {
+                let shown = products.iter().map(|(file, columns)| format!("{file} {columns}"));
+                ("Products", shown.collect::<Vec<_>>().join(", "))
+            }
             Head::MultiVectorMask(mask) => {
                 ("MultiVectorMask", format!("without {} tokens in {}", mask.skipped.len(), mask.tasks.join(", ")))
             }
@@ -202,11 +210,17 @@ impl Modules {
         self.first == First::Transformer && self.own_class.is_none()
     }
 
-    /// Folders of the modules that have tensors of their own, for [`super::weights::Weights::open`]. Those that modules.json does
-    /// not list have none.
+    /// Folders, or files, of the modules that have tensors of their own, for [`super::weights::Weights::open`]. Those that
+    /// modules.json does not list have none.
     pub fn tensor_folders(&self) -> Vec<String> {
         let mut folders: Vec<String> = Vec::new();
-        for head in self.heads.iter().filter(|_| self.listed) {
+        for head in &self.heads {
+            if let Head::Products(products) = head {
+                folders.extend(products.iter().map(|(file, _)| file.clone()));
+            }
+            if !self.listed {
+                continue;
+            }
             if let Head::WeightedLayerPooling { path, .. } | Head::Dense { path, .. } | Head::LayerNorm { path, .. } =
                 head
                 && !folders.contains(path)

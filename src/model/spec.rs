@@ -1,5 +1,7 @@
 //! An encoder as data: sizes, choices and the names of its tensors.
 
+use std::sync::Arc;
+
 use super::decoder::{CrossAttention, Decoder};
 use super::distances::Distances;
 use super::mixture::Mixture;
@@ -88,6 +90,8 @@ pub struct EncoderSpec {
     pub norm_eps: f32,
     /// Word embeddings.
     pub words: Table,
+    /// Its float32 numbers where they are made of several tensors; `None` for those of its name.
+    pub made: Option<Arc<[u8]>>,
     /// Factor on the word embeddings.
     pub word_scale: f32,
     /// Whether that factor is rounded to the type of the table, as Gemma's.

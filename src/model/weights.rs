@@ -4,6 +4,7 @@
 mod content;
 mod files;
 mod header;
+mod numbers;
 #[cfg(test)]
 mod tests;
 mod torch;

@@ -11,6 +11,7 @@ mod frames;
 mod load;
 mod pairs;
 mod parts;
+mod pieces;
 mod sentence_pieces;
 mod sentences;
 mod settings;
@@ -33,7 +34,6 @@ use tokenizers::PostProcessor;
 
 use crate::error::brief;
 use crate::exit::Request;
-use crate::process::memory::need_many;
 use crate::process::threads;
 use crate::{Error, Result};
 pub use choice::{OwnTokenizer, OwnTokenizers};
@@ -41,6 +41,7 @@ use cuts::Cuts;
 pub use decoding::Described;
 pub use encodings::{Encodings, Given, Padding, Sequence, Shortened, Truncation, Wanted};
 use load::Loaded;
+pub use pieces::{Pieces, pieces};
 pub use side::Side;
 use surroundings::{Surroundings, post_process};
 pub(crate) use words::Library;
@@ -74,6 +75,8 @@ pub struct Tokenizer {
     cuts: Cuts,
     /// Whether long texts lose their starts.
     keeps_ends: AtomicBool,
+    /// A token that is left out of every text.
+    left_out: Option<u32>,
 }
 
 impl Tokenizer {
@@ -115,6 +118,7 @@ impl Tokenizer {
             added: inner.get_post_processor().map_or(0, |template| template.added_tokens(false)),
             cuts: guarded(|| Ok(Cuts::of(inner))).unwrap_or(Cuts::Nowhere),
             keeps_ends: (loaded.truncation_side == Side::Left).into(),
+            left_out: None,
             loaded,
         };
         // A template that refers to missing tokens fails on the first text.
@@ -154,6 +158,7 @@ impl Tokenizer {
     fn cut_ids(&self, text: &str, room: usize, side: Side) -> tokenizers::Result<Vec<u32>> {
         let mut ids = self.plain_ids(text, room, side)?;
         side.cut(&mut ids, room);
+        ids.retain(|id| self.left_out != Some(*id));
         Ok(ids)
     }
 
@@ -211,10 +216,7 @@ impl Tokenizer {
             let segments: Vec<u32> = tokens.type_ids.iter().map(|id| segment(*id)).collect();
             serde_json::json!({"ids": tokens.ids, "segments": segments})
         };
-        // The library lists every id below the largest that no token has.
-        let ids = self.loaded.tokenizer.get_vocab(true).into_values().max().unwrap_or(0);
-        need_many(8 * u128::from(ids), "tokenizer.json")?;
-        let file = self.loaded.tokenizer.to_string(false).map_err(|e| Error::unsupported("the tokenizer", brief(e)))?;
+        let file = self.file()?;
         let side = self.truncation_side().name();
         let texts =
             serde_json::json!({"before": around(before), "own": segment(*own), "after": around(after), "side": side});

@@ -17,7 +17,17 @@ if __name__ == "__main__":
 
 from fuzz import damage  # isort: skip
 from fuzz.driver import Fault, main, pick  # isort: skip
-from models import families, heads, routers, safetensors_file, stanford, ternary, torch_file, variant_list  # isort: skip  # noqa: F401
+from models import (  # isort: skip  # noqa: F401
+    families,
+    heads,
+    hybrid,
+    routers,
+    safetensors_file,
+    stanford,
+    ternary,
+    torch_file,
+    variant_list,
+)
 from models.static import WORDS, static  # isort: skip
 from models.variants import VARIANTS, build  # isort: skip
 
@@ -39,7 +49,17 @@ def builders():
     for kind in ("scores", "words", "vectors"):
         made |= {f"{kind} {name}": (kind, partial(heads.build, kind, name)) for name in heads.table()[kind]}
     made |= {f"stanford {name}": ("vectors", partial(stanford.build, name=name)) for name in ("bert", "distilbert")}
-    return made | {"static": ("sentences", table)}
+
+    def quantised(folder):
+        made = static(folder / "quantised", np.zeros((1, 1), np.float32))
+        random, count = np.random.RandomState(6), len(WORDS)
+        table = {"embeddings": random.standard_normal((3, 20)), "weights": random.uniform(size=count)}
+        table["mapping"] = random.randint(0, 3, count)
+        safetensors_file.write(made / "0_StaticEmbedding" / "model.safetensors", table)
+        return made
+
+    made |= {"static": ("sentences", table), "static quantised": ("sentences", quantised)}
+    return made | {"hybrid": ("hybrid", lambda folder: hybrid.build(folder / "hybrid"))}
 
 
 def sharded(folder):
@@ -104,15 +124,16 @@ def corpus(folder, given):
 
 def rows(kind, folder, device, dtype, alone=False):
     """A model's results for all texts; with a check that a text has them alone."""
-    from grilly import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
+    from grilly import CrossEncoder, HybridEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
 
     classes = {"sentences": SentenceTransformer, "scores": CrossEncoder, "words": SparseEncoder}
-    made = (classes | {"vectors": MultiVectorEncoder})[kind]
+    made = (classes | {"vectors": MultiVectorEncoder, "hybrid": HybridEncoder})[kind]
     options = {} if dtype is None else {"model_kwargs": {"dtype": dtype}}
     with made(str(folder), device=device, **options) as model:
         more = {"convert_to_sparse_tensor": False} if kind == "words" else {}
         texts, call = (PAIRS, model.predict) if kind == "scores" else (TEXTS, partial(model.encode, **more))
         call = partial(summed, model) if kind == "vectors" else call
+        call = partial(joined, model) if kind == "hybrid" else call
         found = call(texts)
         if not np.isfinite(found).all():
             raise Fault(f"not finite: {found}")
@@ -127,6 +148,15 @@ def summed(model, texts):
         return summed(model, [texts])[0]
     sides = zip(model.encode_query(texts), model.encode_document(texts), strict=True)
     return np.stack([np.concatenate([rows.sum(axis=0) for rows in pair]) for pair in sides])
+
+
+def joined(model, texts):
+    """All of a text's results in a row: its vector, the sum of its weights, and that of its tokens' vectors."""
+    if isinstance(texts, str):
+        return joined(model, [texts])[0]
+    found = model.encode(texts)
+    sums = np.array([[sum(weights.values())] for weights in found["lexical_weights"]])
+    return np.concatenate([found["dense_vecs"], sums, [rows.sum(axis=0) for rows in found["colbert_vecs"]]], axis=1)
 
 
 # --------------------------------------------------------------------------------------------------------------- damage
@@ -148,7 +178,7 @@ TENSORS = [
 def damaged(model, models, chance):
     """The files after one change, and what may come of it: `any`, `numbers` (of tensors), `same or refused`, `same`."""
     files = dict(model.files)
-    weights = [name for name in files if name.endswith((".safetensors", ".bin"))]
+    weights = [name for name in files if name.endswith((".safetensors", ".bin", ".pt"))]
     others = [name for name in files if name not in weights and not name.endswith("done")]
     kind = chance.random()
     if kind < 0.45:
@@ -158,7 +188,7 @@ def damaged(model, models, chance):
         return files, f"{change.__name__} {name}", "any"
     if kind < 0.7:
         name = pick(chance, weights)
-        if name.endswith(".bin"):
+        if name.endswith((".bin", ".pt")):
             files[name] = damage.of_archive(files[name], chance)
             return files, f"of_archive {name}", "numbers"
         change, may = pick(chance, TENSORS)

@@ -5,11 +5,12 @@ from dataclasses import fields
 
 import pytest
 
-from grilly import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder, _core
+from grilly import CrossEncoder, HybridEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder, _core
 from grilly.cross_encoder import CrossArguments
 from grilly.errors import InvalidArgumentError, UnusableError
+from grilly.hybrid_encoder import HybridRequest
 from grilly.multi_vector_encoder import MultiVectorArguments, MultiVectorRequest
-from grilly.sentence_transformer.arguments import OURS, Options
+from grilly.sentence_transformer.arguments import OURS, ModelArguments, Options
 from grilly.sentence_transformer.calls import Request
 from grilly.sentence_transformer.encoding import Wanted
 from grilly.sentence_transformer.plain import PlainArguments
@@ -23,6 +24,7 @@ CONSTRUCTORS = {
     ),
     SparseEncoder: (SparseArguments, f"{FOUND} {READ} similarity_fn_name max_active_dims", OURS),
     MultiVectorEncoder: (MultiVectorArguments, f"{FOUND} {READ} similarity_fn_name", OURS),
+    HybridEncoder: (ModelArguments, f"{FOUND} {READ}", OURS),
     CrossEncoder: (
         CrossArguments,
         f"{FOUND} {READ} num_labels max_length activation_fn keep_in_fp32_modules true_token false_token",
@@ -48,7 +50,7 @@ def test_a_misspelt_argument_is_an_error_of_the_class(kind, tiny_model):
         kind(tiny_model, devise="cpu")
 
 
-@pytest.mark.parametrize("request_of", [Request, Wanted, SparseRequest, MultiVectorRequest])
+@pytest.mark.parametrize("request_of", [Request, Wanted, SparseRequest, MultiVectorRequest, HybridRequest])
 def test_a_request_takes_no_other_names(request_of):
     assert request_of(batch_size=3).batch_size == 3
     with pytest.raises(TypeError, match="batch_sizes"):

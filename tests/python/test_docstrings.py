@@ -7,7 +7,7 @@ import pkgutil
 
 import numpy as np
 import pytest
-from models import heads
+from models import heads, hybrid
 
 import grilly
 from grilly.sparse import SparseRows
@@ -42,14 +42,27 @@ def colbert(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def names(real, ranker, splade, colbert, tmp_path_factory):
+def hybrid_folder(tmp_path_factory):
+    return hybrid.build(tmp_path_factory.mktemp("hybrid") / "model")
+
+
+@pytest.fixture(scope="module")
+def made(hybrid_folder, tiny_model):
+    """Models of a `HybridEncoder`, and one to distill."""
+    small = grilly.SentenceTransformer(tiny_model, device="cpu")
+    with grilly.HybridEncoder(hybrid_folder, device="cpu") as model, small:
+        yield {"hybrid": hybrid_folder, "hybrid_model": model, "tiny": small}
+
+
+@pytest.fixture(scope="module")
+def names(real, ranker, splade, colbert, made, tmp_path_factory):
     """What the examples use."""
     models = grilly.CrossEncoder(ranker, device="cpu"), grilly.SparseEncoder(splade, device="cpu")
     with models[0] as ranker_model, models[1] as splade_model, grilly.MultiVectorEncoder(colbert, device="cpu") as late:
         folders = {"ranker": ranker, "splade": splade, "colbert": colbert, "runs": tmp_path_factory.mktemp("runs")}
         rows = SparseRows.of(np.float32([[0, 2, 0, 1], [0, 0, 0, 0]]))
         values = {"model": real, "ranker_model": ranker_model, "splade_model": splade_model, "rows": rows, "np": np}
-        yield values | folders | {"colbert_model": late}
+        yield values | folders | made | {"colbert_model": late}
 
 
 @pytest.mark.parametrize("module", EXAMPLES, ids=lambda module: module.__name__)

@@ -5,7 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from models import families, heads
+from models import families, heads, hybrid
 
 from grilly import VulkanSentenceTransformer, _core
 from grilly.__main__ import main
@@ -109,6 +109,25 @@ def test_the_code_for_late_interaction_runs(run, tmp_path):
     done = run(code + "print(scores.shape, len(small), [hit['text'] for hit in hits])")
     assert done.status == 0, done.errors
     assert done.output.startswith("(1, 2) 2 ['")
+
+
+def test_the_code_for_hybrid_results_runs(run, tmp_path):
+    folder = hybrid.build(tmp_path / "model")
+    (block,) = python(GUIDES / "hybrid.md")
+    code = block.replace("BAAI/bge-m3", str(folder))
+    assert str(folder) in code
+    done = run(code)
+    assert done.status == 0, done.errors
+    assert done.output.startswith("(2, 36)\n{")
+
+
+def test_the_code_for_static_embeddings_runs(run, tiny_model, tmp_path):
+    (block,) = python(GUIDES / "static.md")
+    code = block.replace("all-MiniLM-L6-v2", str(tiny_model)).replace("static-minilm", str(tmp_path / "static"))
+    assert str(tiny_model) in code and str(tmp_path / "static") in code
+    done = run(code)
+    assert done.status == 0, done.errors
+    assert done.output == "(1, 32)\n"
 
 
 def test_the_guide_to_models_lists_the_families_that_load():

@@ -67,6 +67,7 @@ class Loaded:
         self._held.limit = self._options.max_seq_length
         # A folder's path must not depend on the working directory.
         self._folder = Path(os.path.abspath(found.folder))
+        self._options = replace(self._options, kind=self._kind_of(self._folder))
         self._held.core = self._open(self._options)
         # A copy in another process has the same numbers.
         self._options = replace(self._options, numerics=self._core.numerics)
@@ -75,6 +76,10 @@ class Loaded:
         self._source = type(arguments)(str(self._folder) if found.found == "path" else self.model_name, **where)
         for note in choices.notes:
             self._say(note)
+
+    def _kind_of(self, folder: Path) -> str:
+        """The class of the core that reads a folder."""
+        return self.kind
 
     def _open(self, options: Options) -> EmbeddingModel:
         """A core for the model's folder, with the current limit."""

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::read::Files;
 use super::spec::Described;
+use super::table;
 use crate::dtype::DType;
 use crate::embed::integers;
 use crate::model::dtype::{DTypeChoice, Sources};
@@ -74,7 +75,8 @@ pub(super) fn build(files: &Files<'_>, described: &Described) -> Result<Vec<Buil
         }
     };
     let weights = &described.weights;
-    let checked = weights.check(&needed, |name| !of_decoder(name) && !of_file.contains(name));
+    let of_table = |name: &str| spec.made.is_some() && (name == spec.words.name || table::BESIDE.contains(&name));
+    let checked = weights.check(&needed, |name| !of_decoder(name) && !of_file.contains(name) && !of_table(name));
     let skipped = checked.map_err(|error| with_remedy(error, weights, &described.model_type))?;
     if !skipped.is_empty() {
         let file = weights.path().display();

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::read::Files;
+use super::table;
 use crate::graph::split;
 use crate::model::heads::{self, Feature, First, Head};
-use crate::model::spec::{EncoderSpec, NameRules, PositionRows, Table};
+use crate::model::spec::{EncoderSpec, NameRules, PositionRows};
 use crate::model::stanford;
 use crate::model::task_head::{HeadStep, TaskHead};
 use crate::model::weights::Weights;
@@ -33,7 +34,7 @@ pub(super) struct Described {
 pub(super) fn describe(files: &Files<'_>) -> Result<Described> {
     let mut described = match files.modules.first {
         First::Transformer => transformer(files)?,
-        First::StaticEmbedding => table(files)?,
+        First::StaticEmbedding => table::describe(files)?,
     };
     if let Some(levels) = files.options.rounded_products
         && described.spec.round_products(levels) == 0
@@ -47,7 +48,7 @@ pub(super) fn describe(files: &Files<'_>) -> Result<Described> {
     Ok(described)
 }
 
-fn open(files: &Files<'_>, rules: &NameRules) -> Result<Weights> {
+pub(super) fn open(files: &Files<'_>, rules: &NameRules) -> Result<Weights> {
     Weights::open(files.folder, &files.modules.transformer, &files.modules.tensor_folders(), rules)
 }
 
@@ -117,13 +118,6 @@ fn is_taken_apart(spec: &EncoderSpec, model_type: &str) -> bool {
     parts.any(|(op, operands)| shaders.in_place_of(&op, operands, model_type).is_some())
 }
 
-fn table(files: &Files<'_>) -> Result<Described> {
-    let weights = open(files, &NameRules::of_table())?;
-    let (tokenizer, max_seq_length) = Tokenizer::plain(&files.transformer)?;
-    let spec = table_spec(&weights)?;
-    Ok(Described { model_type: "StaticEmbedding".into(), spec, head: None, tokenizer, weights, max_seq_length })
-}
-
 /// Refuses padding at the start of texts where positions count it: the reference's numbers then depend on the batch.
 fn check_padding(spec: &EncoderSpec, tokenizer: &Tokenizer) -> Result<()> {
     if tokenizer.padding_side() == Side::Right || !spec.positions.count_padding() {
@@ -132,25 +126,4 @@ fn check_padding(spec: &EncoderSpec, tokenizer: &Tokenizer) -> Result<()> {
     let reason = "the model counts positions from the start of a padded row, so that its numbers would depend on the other \
                   texts: leave it out, or pad on the right";
     Err(Error::unsupported("processor_kwargs['padding_side'] = \"left\"", reason))
-}
-
-/// The description of a table of token vectors. Under model2vec's name for it, a mapping of the tokens to its rows or a factor
-/// of each would change them, as in sentence-transformers.
-fn table_spec(weights: &Weights) -> Result<EncoderSpec> {
-    const NAME: &str = "embedding.weight";
-    const CHANGES: [&str; 2] = ["mapping", "weights"];
-    let of_model2vec = weights.stored_names().any(|name| name == "embeddings");
-    if let Some(name) = CHANGES.into_iter().find(|name| of_model2vec && weights.shape(name).is_some()) {
-        let problem = format!(
-            "embeddings with {name} are not read: load the model with sentence-transformers and save it, which applies them"
-        );
-        return Err(Error::Weights { path: weights.path().to_owned(), problems: vec![problem] });
-    }
-    match weights.shape(NAME) {
-        Some(&[rows, columns]) if columns > 0 => Ok(EncoderSpec::of_table(Table { name: NAME.into(), rows }, columns)),
-        found => {
-            let problem = format!("{NAME} or embeddings has shape {found:?}, expected [tokens, columns]");
-            Err(Error::Weights { path: weights.path().to_owned(), problems: vec![problem] })
-        }
-    }
 }

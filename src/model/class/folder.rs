@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::task::{read_task, saved_class};
 use super::{Bare, Class};
 use crate::model::fields::unsupported;
-use crate::model::files::read_json;
-use crate::model::heads::{First, Head, Modules, left_out, read_head, unknown_module};
+use crate::model::files::{read_fields, read_json};
+use crate::model::heads::{Feature, First, Head, Modules, left_out, read_head, unknown_module};
 use crate::model::registry;
 use crate::model::routes::{Listing, Row};
 use crate::{Error, Result};
@@ -54,9 +54,32 @@ pub fn read_bare(folder: &Path, class: &Class, config: &Map<String, Value>) -> R
     if !folder.is_dir() {
         return Err(Error::format(folder, "not a folder"));
     }
-    let (task, heads) = (class.bare)(&Bare { path: &folder.join("config.json"), config })?;
+    let path = folder.join("config.json");
+    if is_of_model2vec(config) && class.first.iter().any(|(_, first, _)| *first == First::StaticEmbedding) {
+        let normalizes = read_fields(&path, |fields| Ok(fields.flag_or("normalize", false)))?;
+        let normalize = normalizes.then_some(Head::Normalize { of: Feature::Sentence });
+        let heads = [Head::mean()].into_iter().chain(normalize).collect();
+        let (first, transformer) = (First::StaticEmbedding, String::new());
+        return Ok(Modules {
+            first,
+            transformer,
+            listed: false,
+            own_class: None,
+            takes_task: false,
+            task: None,
+            heads,
+        });
+    }
+    let (task, heads) = (class.bare)(&Bare { path: &path, config })?;
     let (first, transformer) = (First::Transformer, String::new());
     Ok(Modules { first, transformer, listed: false, own_class: None, takes_task: false, task, heads })
+}
+
+/// Whether config.json is that of a table of token vectors of model2vec, current or older.
+fn is_of_model2vec(config: &Map<String, Value>) -> bool {
+    let class = config.get("architectures").and_then(|classes| classes.get(0));
+    config.get("model_type").is_some_and(|kind| kind == "model2vec")
+        || class.is_some_and(|class| class == "StaticModel")
 }
 
 /// Reads the configuration of each module of a list, which is not empty; `config` is the first one's config.json.

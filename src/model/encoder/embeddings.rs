@@ -1,5 +1,7 @@
 //! Lookup of the embeddings, before the first layer.
 
+use std::sync::Arc;
+
 use super::{Builder, Input};
 use crate::Result;
 use crate::graph::ValueId;
@@ -17,6 +19,13 @@ impl Builder<'_> {
         self.graph.weight_as(self.dtype, vec![part], shape)
     }
 
+    /// The constant of an embedding table whose numbers are made of several tensors.
+    fn made(&mut self, table: &Table, numbers: &Arc<[u8]>) -> ValueId {
+        let axes = [table.rows, self.spec.embedding];
+        let part = Part { computed: Some(numbers.clone()), ..Part::new(table.name.clone(), &axes, Vec::new()) };
+        self.graph.weight_as(self.dtype, vec![part], Shape::fixed(&axes))
+    }
+
     /// Adds word, segment and position embeddings, in the reference's order.
     pub(super) fn embeddings(&mut self) -> Result<ValueId> {
         let spec = self.spec;
@@ -24,7 +33,11 @@ impl Builder<'_> {
         if spec.word_scale_rounded {
             self.dtype.round(&mut scale);
         }
-        let mut operands = vec![self.input(Input::Words), self.table(&spec.words, scale[0])];
+        let words = match &spec.made {
+            None => self.table(&spec.words, scale[0]),
+            Some(numbers) => self.made(&spec.words, numbers),
+        };
+        let mut operands = vec![self.input(Input::Words), words];
         if let Some(table) = &spec.token_types {
             operands.extend([self.input(Input::Segments), self.table(table, 1.0)]);
         }

@@ -235,6 +235,7 @@ impl Builder<'_> {
                 };
                 features.write(*gives, y);
             }
+            Head::Products(products) => features.tokens = self.side_by_side(products, features.tokens)?,
             Head::MultiVectorMask(_) | Head::TokenPooling(_) | Head::Idle(_) => {}
             Head::LayerNorm { path, dimension } => {
                 let x = features.read(Feature::Sentence, head)?;
@@ -249,6 +250,29 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Products of one operand side by side, an even number of columns, as rows of 16 bits need.
+    fn side_by_side(&mut self, products: &[(String, usize)], x: ValueId) -> Result<ValueId> {
+        let (input, dtype) = (self.graph.value(x).shape.columns(), self.graph.value(x).dtype);
+        let stated: usize = products.iter().map(|(_, columns)| columns).sum();
+        let last = products.len().saturating_sub(1);
+        let parts = |end: &str, axes: &dyn Fn(usize) -> Vec<usize>| -> Vec<Part> {
+            let part = |(number, (file, columns)): (usize, &(String, usize))| {
+                let repeated = (number == last && stated % 2 == 1).then(|| {
+                    let all = 0..*columns;
+                    Recipe::Gathered(all.clone().chain(all.last()).collect())
+                });
+                Part::new(format!("{file}/{end}"), &axes(*columns), repeated.into_iter().collect())
+            };
+            products.iter().enumerate().map(part).collect()
+        };
+        let columns = stated.next_multiple_of(2);
+        let matrix = parts("weight", &|columns| vec![columns, input]);
+        let bias = parts("bias", &|columns| vec![columns]);
+        let matrix = self.graph.weight_as(dtype, matrix, Shape::fixed(&[columns, input]));
+        let bias = self.graph.weight(bias, Shape::fixed(&[columns]));
+        self.graph.node("products of tokens", Linear { bias: true, ..Linear::default() }, &[x, matrix, bias])
     }
 
     /// Checks the input width that a module states against the output of the module before it.

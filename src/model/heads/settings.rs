@@ -66,6 +66,10 @@ impl Head {
                 "normalize_embeddings": normalizes,
                 "tasks": tasks,
             }),
+            Head::Products(products) => {
+                columns.tokens = products.iter().map(|(_, columns)| columns).sum();
+                Value::Object(products.iter().map(|(file, columns)| (file.clone(), json!(columns))).collect())
+            }
             Head::Idle(_) => json!({}),
         }
     }

@@ -40,8 +40,15 @@ pub(super) struct Checkpoint {
     pub stated: Option<(PathBuf, String)>,
 }
 
-/// The checkpoint in `folder`: a single file, or the shards of an index; torch's before safetensors if `torch_first`.
+/// The checkpoint that `folder` is, or holds: a single file, or the shards of an index; torch's before safetensors if `torch_first`.
 pub(super) fn checkpoint(folder: &Path, torch_first: bool) -> Result<Checkpoint> {
+    if folder.is_file() {
+        let path = folder.to_owned();
+        let safe = path.extension().is_some_and(|end| end == "safetensors");
+        let read = if safe { header::read } else { torch::read };
+        let files = vec![Part { path, read, promised: Vec::new() }];
+        return Ok(Checkpoint { shown: folder.to_owned(), files, stated: None });
+    }
     let mut formats = FORMATS;
     if torch_first {
         formats.reverse();

@@ -38,6 +38,11 @@ impl Tokenizer {
         Tokenizer::of(loaded)
     }
 
+    /// The same tokenizer, which leaves a token out of every text, after long ones are cut.
+    pub fn without(self, id: u32) -> Self {
+        Tokenizer { left_out: Some(id), ..self }
+    }
+
     /// As [`Tokenizer::encode`], without the special tokens around a text.
     ///
     /// # Errors
