@@ -423,7 +423,7 @@ def test_lower_case_on_request(folder, family, arguments):
 
 def test_the_classes_of_the_kinds_of_models():
     """The table of architectures names transformers' classes, and says where a file's name does not count."""
-    rows = (ROOT / "src/model/arch/mod.rs").read_text(encoding="utf-8").partition("ARCHITECTURES")[2]
+    rows = (ROOT / "src/model/arch/table.rs").read_text(encoding="utf-8").partition("ARCHITECTURES")[2]
     found = {}
     for row in re.split(r"\n    row\(", rows)[1:]:
         kind = re.search(r'"([^"]+)"', row)[1]
