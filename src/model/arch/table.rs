@@ -2,9 +2,9 @@
 
 use super::row::{Architecture, row};
 use super::{
-    albert, bert, big_bird, bitnet, deberta_v2, distilbert, electra, eurobert, gemma2, gemma3, gpt_neo, gpt_neox, gpt2,
-    granite, gte, jina_embeddings_v3, liquid_moe, llama, longformer, modernbert, mpnet, nomic_bert, olmo2, phi3, qwen3,
-    roberta, t5,
+    albert, bert, big_bird, bitnet, deberta, deberta_v2, distilbert, electra, ernie, eurobert, gemma, gemma2, gemma3,
+    gpt_neo, gpt_neox, gpt2, granite, gte, jina_embeddings_v3, liquid_moe, llama, longformer, mixtral, modernbert,
+    mpnet, nomic_bert, olmo2, phi, phi3, qwen3, qwen3_moe, roberta, squeezebert, stablelm, starcoder2, t5, umt5, xmod,
 };
 use crate::graph::split::BY_CONTENT;
 
@@ -37,6 +37,12 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("camembert", "Camembert", &["roberta."], roberta::read)
         .models("sentence-camembert")
         .tokenizer("CamembertTokenizer"),
+    // BERT whose scores also depend on distances, by content (`c2p`, `p2c`); queries, keys and values of a head in one
+    // matrix, no biases of the keys
+    row("deberta", "Deberta", &["deberta.", "encoder.layer.0.attention.self.in_proj."], deberta::read)
+        .models("DeBERTa encoders of the first version")
+        .tokenizer("DebertaTokenizer")
+        .whole(BY_CONTENT),
     // BERT whose scores also depend on distances, by content (`c2p`, `p2c`), in logarithmic buckets or not; without a
     // convolution (v2-xlarge has one) and with embeddings of the encoder's width
     row("deberta-v2", "DebertaV2", &["deberta.", "encoder.layer.0.attention.self.query_proj."], deberta_v2::read)
@@ -51,8 +57,17 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("electra", "Electra", &["electra.", "embeddings_project."], electra::read)
         .models("ELECTRA encoders")
         .tokenizer("ElectraTokenizer"),
+    // BERT; with `use_task_id` the first row of a table of tasks is added to every token
+    row("ernie", "Ernie", &["ernie."], ernie::read)
+        .models("ernie-2.0, ernie-3.0 and their small ones")
+        .tokenizer("BertTokenizer"),
     // LLaMA in which each token sees all others
     row("eurobert", "EuroBert", llama::MARKS, eurobert::read).models("EuroBERT").shaders("llama", "grouped"),
+    // LLaMA with norms times one more than the stored weight and scaled embeddings
+    row("gemma", "Gemma", llama::MARKS, gemma::read)
+        .models("decoders of Gemma")
+        .tokenizer("GemmaTokenizer")
+        .shaders("llama", "grouped"),
     // LLaMA with norms before and after each part, scaled embeddings, a soft cap of the scores
     // (`attn_logit_softcapping`), and a window in every second layer; causal
     row("gemma2", "Gemma2", llama::MARKS, gemma2::read)
@@ -125,6 +140,11 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .models("e5-mistral, bge-en-icl, Linq-Embed")
         .mended_tokenizer(AS_IT_IS)
         .shaders("llama", "grouped"),
+    // LLaMA within a window, if so configured, with mixtures of experts
+    row("mixtral", "Mixtral", llama::MARKS, mixtral::read)
+        .models("decoders of Mixtral")
+        .mended_tokenizer(AS_IT_IS)
+        .shaders("llama", "grouped"),
     // norms before the parts of a layer, a gated feed-forward part, rotary positions; most layers attend within a
     // window
     row("modernbert", "ModernBert", &["layers.0.attn.Wqkv.", "model.layers.0.attn.Wqkv."], modernbert::read)
@@ -165,6 +185,11 @@ pub const ARCHITECTURES: &[Architecture] = &[
     .models("decoders of OLMo 2")
     .tokenizer(AS_IT_IS)
     .shaders("llama", "grouped"),
+    // GPT-NeoX with separate projections and one norm for both parts of a layer
+    row("phi", "Phi", phi::MARKS, phi::read)
+        .models("decoders of Phi-1 to Phi-2")
+        .tokenizer("GPT2Tokenizer")
+        .shaders("llama", "grouped"),
     // LLaMA with joint products, rotary positions in a share of each head's columns and `longrope`
     row("phi3", "Phi3", phi3::MARKS, phi3::read)
         .models("decoders of Phi-3 and Phi-4-mini")
@@ -181,10 +206,34 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .models("Qwen3-Embedding, BitNet-embedding-0.6B")
         .tokenizer("Qwen2Tokenizer")
         .shaders("llama", "grouped"),
+    // `qwen3` with mixtures of experts in all layers or some
+    row("qwen3_moe", "Qwen3Moe", llama::MARKS, qwen3_moe::read)
+        .models("decoders of Qwen3 with experts")
+        .tokenizer("Qwen2Tokenizer")
+        .shaders("llama", "grouped"),
     // positions counted from the padding token's id + 1, over the non-padding tokens
     row("roberta", "Roberta", &["roberta."], roberta::read)
         .models("all-distilroberta-v1, all-roberta-large-v1")
         .tokenizer("RobertaTokenizer"),
+    // BERT whose products are of groups of columns; they are computed as whole matrices with zeros between the groups
+    row(
+        "squeezebert",
+        "SqueezeBert",
+        &["transformer.encoder.layers.0.post_attention.", "encoder.layers.0.post_attention."],
+        squeezebert::read,
+    )
+    .models("squeezebert-uncased")
+    .tokenizer("BertTokenizer"),
+    // LLaMA with layer norms and rotary positions in a share of each head's columns; without norms of the heads
+    row("stablelm", "StableLm", llama::MARKS, stablelm::read)
+        .models("decoders of StableLM, but for stablelm-2-12b")
+        .tokenizer(AS_IT_IS)
+        .shaders("llama", "grouped"),
+    // LLaMA with layer norms, biases, no gates, and a window
+    row("starcoder2", "Starcoder2", starcoder2::MARKS, starcoder2::read)
+        .models("decoders of StarCoder2")
+        .tokenizer("GPT2Tokenizer")
+        .shaders("llama", "grouped"),
     // no biases of products, norms by the root mean square before the parts of a layer, biases of attention by
     // distance, no limit of positions; in float16 the weights are rounded to it, and all values are float32, as they
     // may leave its range; the decoder, where a checkpoint holds it, is for
@@ -194,8 +243,14 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .tokenizer("T5Tokenizer")
         .decodes()
         .shaders("t5", "cross"),
+    // T5 whose layers have biases of attention of their own
+    row("umt5", "UMT5", t5::MARKS, umt5::read).models("umT5").tokenizer(AS_IT_IS).decodes().shaders("t5", "cross"),
     // as `roberta`; in the format of Jina's own code rotary positions in place of a table, and an adapter for each task
     row("xlm-roberta", "XLMRoberta", &["roberta."], roberta::read)
         .models("multilingual-e5, bge-m3, paraphrase-multilingual-mpnet-base-v2; jina-embeddings-v3")
+        .tokenizer("XLMRobertaTokenizer"),
+    // RoBERTa with a narrow part after each feed-forward part for the language of the texts, `default_language`
+    row("xmod", "Xmod", &["roberta.", "encoder.layer.0.output.adapter_modules."], xmod::read)
+        .models("xmod-base")
         .tokenizer("XLMRobertaTokenizer"),
 ];

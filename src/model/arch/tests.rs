@@ -1,5 +1,7 @@
 //! Reading of configurations by each architecture, and the errors of invalid ones.
 
+mod decoders;
+mod encoders;
 mod page;
 
 use std::path::Path;
