@@ -33,9 +33,11 @@ pub const HEADS: &[Heads] = &[
     row("albert", |fields, spec| of_first(fields, spec, ["pooler", "classifier"], Tanh), Some(ALBERT_WORDS)),
     row("bert", BERT_SCORES, Some(BERT_WORDS)),
     row("camembert", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
+    row("deberta", deberta_scores, None),
     row("deberta-v2", deberta_scores, None),
     row("distilbert", DISTILBERT_SCORES, Some(DISTILBERT_WORDS)),
     row("electra", |fields, spec| of_first(fields, spec, ROBERTA, GeluErf), Some(ELECTRA_WORDS)),
+    row("ernie", BERT_SCORES, Some(BERT_WORDS)),
     row("eurobert", eurobert_scores, None),
     row("gte", BERT_SCORES, None),
     row("jina_embeddings_v3", ROBERTA_SCORES, None),
@@ -44,7 +46,9 @@ pub const HEADS: &[Heads] = &[
     row("new", BERT_SCORES, None),
     row("nomic_bert", BERT_SCORES, None),
     row("roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
+    row("squeezebert", BERT_SCORES, Some(BERT_WORDS)),
     row("xlm-roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
+    row("xmod", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
 ];
 
 /// The two products of RoBERTa's classifier.
