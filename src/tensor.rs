@@ -127,6 +127,7 @@ impl<'a> TensorView<'a> {
                 listed => TensorView { rows: listed.gathered(range.clone()), ..self },
             },
             Recipe::Gathered(rows) => TensorView { rows: self.rows.gathered(rows.iter().copied()), ..self },
+            Recipe::Diagonal(groups) => self.diagonal(*groups)?,
             Recipe::PlusOne => self.changed(1.0, 1.0),
             Recipe::Scaled(bits) => self.changed(f32::from_bits(*bits), 0.0),
             Recipe::Shares => {
@@ -148,6 +149,18 @@ impl<'a> TensorView<'a> {
             Recipe::Divisor(Applied::Multiplies) => self.with(Change::Reciprocal),
             Recipe::Packed(levels) => self.packed(*levels),
         })
+    }
+
+    /// The numbers of each group of rows in columns of their own, zeros elsewhere.
+    fn diagonal(self, groups: usize) -> Result<Self> {
+        let [rows, columns] = [self.rows.len(), self.columns.len()];
+        let mut numbers = vec![0.0; self.elements() * groups];
+        for (row, wide) in numbers.chunks_exact_mut((columns * groups).max(1)).enumerate() {
+            let group = row / (rows / groups).max(1);
+            self.read_f32(row * columns, &mut wide[group * columns..][..columns])?;
+        }
+        let bytes: Vec<u8> = numbers.into_iter().flat_map(f32::to_le_bytes).collect();
+        Ok(TensorView::new(DType::F32, DType::F32, &[rows, columns * groups], bytes))
     }
 
     /// The scale of each row of integers.

@@ -1,5 +1,6 @@
 """Numbers of small checkpoints, drawn alike in every run."""
 
+import math
 import zlib
 from collections.abc import Sequence
 
@@ -30,5 +31,5 @@ def draw(name: str, shape: Sequence[int], seed: int = 0) -> npt.NDArray[np.float
         scaled = float(norm and name.endswith(("weight", "weights"))) + (0.2 if norm else 0.1) * numbers
     else:
         chosen = (spread for part, spread in SPREADS.items() if part in name)
-        scaled = next(chosen, 1.2 / np.sqrt(shape[-1])) * numbers
+        scaled = next(chosen, 1.2 / np.sqrt(math.prod(shape[1:]))) * numbers
     return scaled.astype(np.float32)

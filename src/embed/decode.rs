@@ -107,7 +107,7 @@ impl Route {
     fn decoder(&self) -> Result<(&Decoder, &Stage)> {
         let Some(decoder) = self.spec.decoder.as_deref() else {
             let known: Vec<&str> = ARCHITECTURES.iter().filter(|row| row.decodes).map(|row| row.model_type).collect();
-            let reason = format!("it has no decoder beside its encoder; models of {} have one", known.join(" and "));
+            let reason = format!("it has no decoder beside its encoder; models of {} have one", known.join(", "));
             return Err(Error::unsupported(format!("decode_states of a {} model", self.model_type), reason));
         };
         if let Some(stage) = self.source.decoder.get() {

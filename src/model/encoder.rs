@@ -11,7 +11,7 @@ mod products;
 
 use std::collections::HashMap;
 
-use super::relative_biases::by_slope;
+use super::relative_biases::{RelativeBiases, by_slope};
 use super::spec::{Adapters, EncoderSpec, PositionRows};
 use super::weights::{Content, Needed};
 use crate::Result;
@@ -238,13 +238,23 @@ impl Builder<'_> {
         })
     }
 
+    /// The constant of biases by distance.
+    fn biases_by_distance(&mut self, biases: &RelativeBiases) -> ValueId {
+        let (heads, distances) = (self.spec.heads, biases.distances());
+        self.graph.weight(vec![biases.part(heads)], Shape::fixed(&[heads, distances]))
+    }
+
     fn shared(&mut self) -> Result<Shared> {
         let spec = self.spec;
-        let alibi = || by_slope(&spec.slopes, spec.positions.longest_text());
-        let biases = spec.relative_biases.as_ref().map(|biases| (biases.part(spec.heads), biases.distances()));
-        let biases = biases.map_or_else(|| (!spec.slopes.is_empty()).then(alibi).transpose(), |own| Ok(Some(own)))?;
-        let biases =
-            biases.map(|(part, distances)| self.graph.weight(vec![part], Shape::fixed(&[spec.heads, distances])));
+        let shared = spec.layers.iter().any(|layer| layer.relative_biases.is_none());
+        let biases = match &spec.relative_biases {
+            Some(biases) => shared.then(|| self.biases_by_distance(biases)),
+            None if spec.slopes.is_empty() => None,
+            None => {
+                let (part, distances) = by_slope(&spec.slopes, spec.positions.longest_text())?;
+                Some(self.graph.weight(vec![part], Shape::fixed(&[spec.heads, distances])))
+            }
+        };
         let distances = match &spec.distances {
             None => None,
             Some(found) => {

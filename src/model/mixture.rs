@@ -3,15 +3,21 @@
 use super::parts::{Order, Product};
 use crate::tensor::{Part, Recipe};
 
+/// What stands for the number of the expert in the name of a tensor of its own.
+pub const NUMBER: &str = "{}";
+
 /// A mixture of experts (Shazeer et al. 2017): each row goes through the feed-forward parts of the `top_k` experts to
 /// which the router gives the largest scores, and their results are added, weighted by the softmax of the scores. Each
-/// tensor of the layer's two products has the blocks of all experts, stacked along its first axis.
+/// tensor of the layer's two products has the blocks of all experts, stacked along its first axis, or is an expert's own
+/// where its name has [`NUMBER`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mixture {
     /// Experts.
     pub experts: usize,
     /// Experts of a row.
     pub top_k: usize,
+    /// Columns between the two products of an expert.
+    pub intermediate: usize,
     /// Whether the weights of a row add up to one.
     pub normalized: bool,
     /// The product that scores the experts, `[experts, hidden]`, or `[experts, units]` with a cell.
@@ -51,16 +57,17 @@ impl Mixture {
         let total: usize = columns.iter().sum();
         let each = if product.names.len() == 1 { &[total][..] } else { columns };
         let part = |expert: usize, name: &String, rows: usize| {
-            let block = |rows: usize| Recipe::Rows(expert * rows..(expert + 1) * rows);
+            // The place among the experts of the tensor, and their number.
+            let (place, experts) = if name.contains(NUMBER) { (0, 1) } else { (expert, self.experts) };
+            let name = name.replace(NUMBER, &expert.to_string());
+            let block = |rows: usize| Recipe::Rows(place * rows..(place + 1) * rows);
             let mut part = match (input, product.order) {
-                (None, _) => Part::new(format!("{name}.bias"), &[self.experts * rows], vec![block(rows)]),
+                (None, _) => Part::new(format!("{name}.bias"), &[experts * rows], vec![block(rows)]),
                 (Some(input), Order::ByOperand) => {
                     let recipe = vec![block(input), Recipe::Transposed];
-                    Part::new(format!("{name}.weight"), &[self.experts * input, rows], recipe)
+                    Part::new(format!("{name}.weight"), &[experts * input, rows], recipe)
                 }
-                (Some(input), _) => {
-                    Part::new(format!("{name}.weight"), &[self.experts * rows, input], vec![block(rows)])
-                }
+                (Some(input), _) => Part::new(format!("{name}.weight"), &[experts * rows, input], vec![block(rows)]),
             };
             part.recipe.extend((scale != 1.0).then(|| Recipe::scaled(scale)));
             part
@@ -77,7 +84,8 @@ mod tests {
     #[test]
     fn an_expert_has_its_blocks_of_every_tensor() {
         let router = Product::plain(["router"]);
-        let mixture = Mixture { experts: 2, top_k: 1, normalized: false, router, cell: None, bias: None };
+        let mixture =
+            Mixture { experts: 2, top_k: 1, intermediate: 3, normalized: false, router, cell: None, bias: None };
         let gated = Product::biased(["up", "gate"]);
         let parts = mixture.parts(&gated, &[3, 3], Some(5), 1.0);
         let part = |name: &str, rows| Part::new(name, &[6, 5], vec![Recipe::Rows(rows)]);
@@ -90,5 +98,7 @@ mod tests {
         let turned = Product { order: Order::ByOperand, ..Product::plain(["down"]) };
         let parts = mixture.parts(&turned, &[5], Some(3), 1.0);
         assert_eq!(parts[1], Part::new("down.weight", &[6, 5], vec![Recipe::Rows(3..6), Recipe::Transposed]));
+        let own = mixture.parts(&Product::plain(["{}.up", "{}.gate"]), &[3, 3], Some(5), 1.0);
+        assert_eq!(own[3], Part::new("1.gate.weight", &[3, 5], vec![Recipe::Rows(0..3)]));
     }
 }

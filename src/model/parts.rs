@@ -148,6 +148,9 @@ pub enum Order {
     ByHead,
     /// By result, the gate's rows before the rows that it gates, as in ModernBERT.
     GateFirst,
+    /// By result, of so many groups of equally many results, each of which is of as many columns of `x`:
+    /// `[results, columns of x / groups, 1]`, as in SqueezeBERT's convolutions of width 1.
+    Grouped(usize),
 }
 
 /// A product of a layer: one tensor, or several stacked in this order.
@@ -157,12 +160,28 @@ pub struct Product {
     pub names: Vec<String>,
     /// Whether it has biases.
     pub bias: bool,
+    /// Names of the biases of its blocks of results, `None` for zeros; empty for `.bias` of `names`.
+    pub biases: Vec<Option<String>>,
     /// Storage order of the matrix.
     pub order: Order,
     /// Norms by the root mean square of what is multiplied, one for each tensor; empty for none.
     pub norms: Vec<String>,
     /// What the matrix consists of.
     pub matrix: Matrix,
+}
+
+/// A part that adds to `x` its products with few columns between them, `x + up(act(down x))`, as an adapter (Houlsby et al.
+/// 2019).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Bottleneck {
+    /// Columns between the two products.
+    pub columns: usize,
+    /// First product, `[columns, hidden]`.
+    pub down: Product,
+    /// Second product, `[hidden, columns]`.
+    pub up: Product,
+    /// Norms of the part.
+    pub norms: Norms,
 }
 
 /// What the matrix of a product consists of. Rows that meet integers are integers, too: of 8 bits, with a scale for each
@@ -193,10 +212,23 @@ impl Product {
         Product { bias: false, ..Product::biased(names) }
     }
 
+    /// The products of one `x`, each of one tensor, as one.
+    pub fn joined<'a>(products: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut joined = Product::default();
+        for product in products {
+            let bias = |name: &String| product.bias.then(|| format!("{name}.bias"));
+            joined.biases.extend(product.names.iter().map(bias));
+            joined.names.extend(product.names.iter().cloned());
+            joined.bias |= product.bias;
+        }
+        joined
+    }
+
     /// The product with one of the tensors alone.
     pub fn part(&self, place: usize) -> Self {
         let norms = self.norms.get(place).cloned().into_iter().collect();
-        Product { names: vec![self.names[place].clone()], norms, ..self.clone() }
+        let biases = self.biases.get(place).cloned().into_iter().collect();
+        Product { names: vec![self.names[place].clone()], norms, biases, ..self.clone() }
     }
 
     /// Whether its tensors meet different numbers, and so are products of their own.

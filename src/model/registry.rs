@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 pub use super::arch::{ARCHITECTURES, Architecture, HEADS};
-use super::arch::{OWN_MODULES, ReadHead, read_quantization};
+use super::arch::{OWN_MODULES, REFUSED, ReadHead, read_quantization};
 use super::fields::{Fields, unsupported};
 use super::spec::{EncoderSpec, NameRules};
 use super::task_head::{Task, TaskHead};
@@ -19,8 +19,9 @@ use crate::text::tokenizer::OwnTokenizer;
 pub fn read_spec(model_type: &str, config: &Map<String, Value>, path: &Path) -> Result<(EncoderSpec, NameRules)> {
     let Some(architecture) = ARCHITECTURES.iter().find(|row| row.model_type == model_type) else {
         let known: Vec<&str> = ARCHITECTURES.iter().map(|row| row.model_type).collect();
-        let what = format!("model_type {model_type:?}");
-        return Err(unsupported(path, what, format!("known are {}", known.join(", "))));
+        let refused = REFUSED.iter().find(|(name, _)| *name == model_type);
+        let reason = refused.map_or_else(|| format!("known are {}", known.join(", ")), |(_, reason)| (*reason).into());
+        return Err(unsupported(path, format!("model_type {model_type:?}"), reason));
     };
     let (mut spec, rules) = architecture.read(config, path)?;
     read_quantization(config, path, &mut spec, &rules)?;
@@ -156,5 +157,10 @@ mod tests {
         assert!(known.is_sorted());
         let expected = format!("config.json: model_type \"mamba\": known are {}", known.join(", "));
         assert_eq!(error.to_string(), expected);
+        for (model_type, reason) in REFUSED {
+            let error = read(&format!(r#"{{"model_type": "{model_type}"}}"#)).unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }) && !known.contains(model_type));
+            assert_eq!(error.to_string(), format!("config.json: model_type {model_type:?}: {reason}"));
+        }
     }
 }

@@ -24,6 +24,11 @@ pub struct RelativeBiases {
 }
 
 impl RelativeBiases {
+    /// The same with the table of this name.
+    pub fn named(&self, name: &str) -> Self {
+        RelativeBiases { table: Table { name: name.to_owned(), ..self.table }, ..*self }
+    }
+
     /// The bucket of a key `distance` positions after the query.
     pub fn bucket(&self, distance: i64) -> usize {
         let buckets = self.of_a_direction();

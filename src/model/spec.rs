@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::decoder::{CrossAttention, Decoder};
 use super::distances::Distances;
 use super::mixture::Mixture;
-pub use super::parts::{Matrix, NormKind, Norms, Order, PositionRows, Positions, Product, Table};
+pub use super::parts::{Bottleneck, Matrix, NormKind, Norms, Order, PositionRows, Positions, Product, Table};
 use super::relative_biases::RelativeBiases;
 use super::rotary::Rotary;
 use super::task_head::TaskHead;
@@ -21,7 +21,9 @@ pub struct Layer {
     /// Whether those norms are of all heads together.
     pub joint_head_norms: bool,
     /// Products of the vectors by distance: what queries meet, and what keys meet; `None` for nothing.
-    pub by_distance: [Option<String>; 2],
+    pub by_distance: [Option<Product>; 2],
+    /// Name of the layer's own table of biases by distance, in place of the shared one.
+    pub relative_biases: Option<String>,
     /// Kind of rotary positions: an index into [`EncoderSpec::rotary`].
     pub rotary: Option<usize>,
     /// Largest distance at which a token sees others; 0 for any.
@@ -40,6 +42,8 @@ pub struct Layer {
     pub mixture: Option<Mixture>,
     /// Norms of the feed-forward part.
     pub feed_forward_norms: Norms,
+    /// A narrow part after the feed-forward part, if there is one.
+    pub bottleneck: Option<Bottleneck>,
 }
 
 /// Low-rank changes of all tables and products, one set for each of several tasks (Hu et al. 2021): with the tensors
@@ -100,6 +104,8 @@ pub struct EncoderSpec {
     pub residual_scale: f32,
     /// Segment embeddings, if the model has them.
     pub token_types: Option<Table>,
+    /// Table whose first row is added to the embedding of every token, if there is one.
+    pub task_types: Option<Table>,
     /// Position information of the embedding.
     pub positions: Positions,
     /// Kinds of rotary positions.

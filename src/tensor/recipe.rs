@@ -35,6 +35,8 @@ pub enum Recipe {
     Rows(Range<usize>),
     /// Rows by index, in any order and with repetitions.
     Gathered(Vec<usize>),
+    /// Rows in so many equal groups, each of columns of its own: the rest of a row is zeros.
+    Diagonal(usize),
     /// Adds one to every element, in float32.
     PlusOne,
     /// Multiplies every element by the float32 with these bits.
@@ -112,6 +114,7 @@ impl Part {
             Recipe::Transposed => [columns, rows],
             Recipe::Rows(range) => [range.len(), columns],
             Recipe::Gathered(chosen) => [chosen.len(), columns],
+            Recipe::Diagonal(groups) => [rows, groups * columns],
             Recipe::Unpacked => [4 * rows, columns],
             Recipe::Divisors(Levels::Ternary) => [1, 1],
             Recipe::Scales | Recipe::Divisors(_) => [rows, 1],

@@ -23,7 +23,8 @@ STORED = {
 
 
 def load(folder, dtype) -> SentenceTransformer:
-    return SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": dtype})
+    model = SentenceTransformer(str(folder), device="cpu", model_kwargs=families.options(folder.name, dtype))
+    return families.whole_type(model, folder, dtype)
 
 
 def encode(model: SentenceTransformer, folder, sentences: list[str], **options):

@@ -43,7 +43,8 @@ def reference(name, tmp_path_factory):
 
 
 def load(folder, dtype) -> sentence_transformers.CrossEncoder:
-    return sentence_transformers.CrossEncoder(str(folder), device="cpu", model_kwargs={"dtype": dtype})
+    model = sentence_transformers.CrossEncoder(str(folder), device="cpu", model_kwargs={"dtype": dtype})
+    return families.whole_type(model, folder, dtype)
 
 
 def batch_of(folder) -> dict[str, int]:

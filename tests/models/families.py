@@ -38,6 +38,18 @@ def batch_size(name: str) -> int | None:
     return 1 if by_length or config["model_type"] == "gemma2" else None
 
 
+def whole_type(model, folder: Path, dtype):
+    """The reference's model with all tensors in a type: of this family it reads some in float32, and then fails."""
+    model_type = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
+    return model.to(dtype) if model_type == "deberta" else model
+
+
+def options(name: str, dtype) -> dict:
+    """What the reference is loaded with: its products of experts have no other form in float64."""
+    own = {"experts_implementation": "eager"} if "routes" in table()[name] else {}
+    return {"dtype": dtype} | own
+
+
 def decodes(name: str) -> bool:
     """Whether the checkpoint holds a decoder."""
     return any(tensor.startswith("decoder.block.") for tensor in table()[name]["tensors"])
@@ -58,7 +70,7 @@ def route(tensors: dict[str, np.ndarray], experts: int, used: int, top_k: int) -
     own, chosen = slice(0, experts), routes(used, top_k)
     liquid = any("router.cell" in name for name in tensors)
     for name, array in tensors.items():
-        if "word_embeddings" in name:
+        if any(table in name for table in ("word_embeddings", "embed_tokens")):
             array[:, own] = -2
             for word, columns in enumerate(array):
                 columns[list(chosen[word % len(chosen)])] = 2
@@ -67,6 +79,9 @@ def route(tensors: dict[str, np.ndarray], experts: int, used: int, top_k: int) -
             array[:, own] = np.eye(len(array), experts)
         elif name.endswith(("cell.rate", "cell.target")):
             array[:] = (0.3 if name.endswith("rate") else 1) + abs(array)
+        elif name.endswith(("mlp.gate.weight", "moe.gate.weight")):
+            array *= 0.15
+            array[:, own] = np.eye(experts)
         elif name.endswith("router.layer.weight"):
             array *= 0.15
             array[:, own] = (6 if liquid else 0.5) * np.eye(experts)
@@ -74,7 +89,7 @@ def route(tensors: dict[str, np.ndarray], experts: int, used: int, top_k: int) -
             array[own] = 1.7 if name.endswith("weight") else 0
         elif "token_type_embeddings" in name or name.endswith("experts.mlp.w2"):
             array[:, own] = 0
-        elif name.rpartition(".")[0].endswith(("out_proj", "fc2", "experts")):
+        elif name.rpartition(".")[0].endswith(("out_proj", "o_proj", "fc2", "down_proj", "w2", "experts")):
             array[own] = 0
 
 

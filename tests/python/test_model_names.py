@@ -15,7 +15,7 @@ from grilly import _core
 ROOT = Path(__file__).parent.parent.parent
 # A word of English beside a model_type.
 ORDINARY = {"new"}
-ROWS = (ROOT / "src/model/arch/mod.rs").read_text(encoding="utf-8")
+ROWS = (ROOT / "src/model/arch/table.rs").read_text(encoding="utf-8")
 TYPES = ({name for name, _, _ in _core.model_rows()} | set(re.findall(r'\.shaders\("(\w+)"', ROWS))) - ORDINARY
 STARTS = "|".join(start for _, start, _ in _core.model_rows())
 CLASSES = rf"(?:{STARTS})(?:Model|EncoderModel|PreTrainedModel|For\w+)"

@@ -76,7 +76,7 @@ class Decoding(Encoding):
             >>> model.decode_states("translate: A cat.", "Eine Katze.")
             Traceback (most recent call last):
             grilly.errors.UnsupportedError: decode_states of a bert model: it has no decoder beside its encoder; \
-models of mt5 and t5 have one
+models of mt5, t5, umt5 have one
         """
         size = positive(batch_size, "batch_size")
         need_type(shift_right, bool, "shift_right", "bool")

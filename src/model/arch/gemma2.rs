@@ -2,9 +2,9 @@
 //! second layer within a window, scores bounded by a soft cap.
 
 use super::config::{ConfigFile, Keys, MOST_COLUMNS, Read};
-use super::{llama, rope};
+use super::{gemma, llama, rope};
 use crate::model::fields::Fields;
-use crate::model::spec::{EncoderSpec, NormKind, Norms};
+use crate::model::spec::{EncoderSpec, Norms};
 
 pub(super) const KEYS: Keys = Keys { activation: ("hidden_activation", "gelu_pytorch_tanh"), ..llama::KEYS };
 
@@ -23,15 +23,9 @@ pub fn read(config: ConfigFile<'_>) -> Read {
     })
 }
 
-/// What Gemma 2 and 3 share: heads of 256 columns unless configured otherwise, the factors, the norms.
+/// What Gemma 2 and 3 share: what Gemma has, the factor on scores, the norms.
 pub(super) fn parts(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
-    if fields.get("head_dim").is_none() {
-        spec.head_dim = 256;
-    }
-    llama::attention_biases(fields, spec);
-    spec.norm = NormKind::RmsPlusOne;
-    spec.word_scale = (spec.hidden as f64).sqrt() as f32;
-    spec.word_scale_rounded = true;
+    gemma::scaled(fields, spec);
     let squared = fields.number_or("query_pre_attn_scalar", 256.0, 1e-6..=MOST_COLUMNS as f64);
     spec.score_scale = Some(squared.sqrt().recip() as f32);
     for (number, layer) in spec.layers.iter_mut().enumerate() {

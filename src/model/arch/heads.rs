@@ -43,9 +43,11 @@ pub const HEADS: &[Heads] = &[
     row("albert", |fields, spec| of_first(fields, spec, ["pooler", "classifier"], Tanh), Some(ALBERT_WORDS)),
     row("bert", BERT_SCORES, Some(BERT_WORDS)),
     row("camembert", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
+    row("deberta", deberta_scores, None),
     row("deberta-v2", deberta_scores, None),
     row("distilbert", DISTILBERT_SCORES, Some(DISTILBERT_WORDS)),
     row("electra", |fields, spec| of_first(fields, spec, ROBERTA, GeluErf), Some(ELECTRA_WORDS)),
+    row("ernie", BERT_SCORES, Some(BERT_WORDS)),
     row("eurobert", eurobert_scores, None),
     decoder(
         "gemma2",
@@ -63,7 +65,9 @@ pub const HEADS: &[Heads] = &[
     decoder("qwen2", LLAMA_SCORES, LLAMA_NEXT_WORD),
     decoder("qwen3", LLAMA_SCORES, LLAMA_NEXT_WORD),
     row("roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
+    row("squeezebert", BERT_SCORES, Some(BERT_WORDS)),
     row("xlm-roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
+    row("xmod", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
 ];
 
 /// The two products of RoBERTa's classifier.

@@ -69,7 +69,7 @@ pub fn read(config: ConfigFile<'_>) -> Read {
     }
     let [attention, inner, outer] = biases;
     let spec = EncoderSpec { positions: Positions::None { longest }, rotary, ..spec };
-    let gated = spec.gated;
+    let (gated, intermediate) = (spec.gated, spec.intermediate);
     let spec = spec.with_layers(|number| {
         let mut layer = rotary_bert::layer(number);
         // What is gated, and the gate.
@@ -82,7 +82,7 @@ pub fn read(config: ConfigFile<'_>) -> Read {
             ..layer
         };
         match &mixtures {
-            Some(mixtures) => mixtures.layer(number, layer),
+            Some(mixtures) => mixtures.layer(number, intermediate, layer),
             None => layer,
         }
     });

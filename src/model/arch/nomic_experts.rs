@@ -30,8 +30,8 @@ impl Mixtures {
         Some(Mixtures { every, experts, top_k })
     }
 
-    /// A layer, with a mixture where it has one.
-    pub(super) fn layer(&self, number: usize, layer: Layer) -> Layer {
+    /// A layer, with a mixture of so many columns where it has one.
+    pub(super) fn layer(&self, number: usize, intermediate: usize, layer: Layer) -> Layer {
         if number % self.every != 1 {
             return layer;
         }
@@ -41,7 +41,7 @@ impl Mixtures {
         Layer {
             feed_forward_in: Product::plain([name("experts.w1")]),
             feed_forward_out: Product { order: Order::ByOperand, ..Product::plain([name("experts.w2")]) },
-            mixture: Some(Mixture { experts, top_k, normalized: false, router, cell: None, bias }),
+            mixture: Some(Mixture { experts, top_k, intermediate, normalized: false, router, cell: None, bias }),
             ..layer
         }
     }

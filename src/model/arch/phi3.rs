@@ -26,11 +26,8 @@ pub fn read(config: ConfigFile<'_>) -> Read {
         values.insert(key.into(), value);
     }
     llama::read_as(ConfigFile { values: &values, ..config }, &KEYS, |fields, spec| {
-        // None if missing, unlike Mistral's.
-        let window = fields.get("sliding_window").and_then(|_| rope::window(fields, spec)).unwrap_or(0);
-        let share = rope::share(fields, ("partial_rotary_factor", 1.0));
-        let columns = (spec.head_dim as f64 * share) as usize;
-        spec.rotary = vec![rope::read(fields, columns, ("rope_theta", 10_000.0))];
+        let window = rope::stated_window(fields, spec);
+        rope::turn_share(fields, spec, 1.0);
         for (number, layer) in spec.layers.iter_mut().enumerate() {
             layer.window = window;
             layer.query_key_value = Product::plain([format!("layers.{number}.self_attn.qkv_proj")]);

@@ -180,6 +180,12 @@ pub(super) fn share(fields: &mut Fields<'_>, (key, usual): (&str, f64)) -> f64 {
     given.unwrap_or(usual)
 }
 
+/// The rotary positions of all layers, in the share of a head's columns that `partial_rotary_factor` states.
+pub(super) fn turn_share(fields: &mut Fields<'_>, spec: &mut EncoderSpec, usual: f64) {
+    let columns = (spec.head_dim as f64 * share(fields, ("partial_rotary_factor", usual))) as usize;
+    spec.rotary = vec![read(fields, columns, ("rope_theta", 10_000.0))];
+}
+
 /// The same as [`read`] for the layers of one kind of `layer_types`; the older form is a key with its default.
 pub(super) fn of_layers(fields: &mut Fields<'_>, kind: &str, columns: usize, key: (&str, f64)) -> Rotary {
     let usual = Usual::of(fields, columns, key);
@@ -226,6 +232,11 @@ pub(super) fn window(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Option<u32>
     }
     let window = fields.optional_size("sliding_window", 2..=MOST_ROWS).unwrap_or(4096);
     Some(window as u32 - u32::from(spec.causal))
+}
+
+/// The same as a layer has it, and 0 also where the key is missing.
+pub(super) fn stated_window(fields: &mut Fields<'_>, spec: &EncoderSpec) -> u32 {
+    fields.get("sliding_window").and_then(|_| window(fields, spec)).unwrap_or(0)
 }
 
 #[cfg(test)]

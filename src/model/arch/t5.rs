@@ -82,12 +82,18 @@ pub fn read(config: ConfigFile<'_>, usual: &str, start: Option<u32>) -> Read {
     Ok((spec, rules))
 }
 
+/// The name of the table of biases of a layer.
+pub(super) fn biases(part: &str, number: usize) -> String {
+    format!("{part}.block.{number}.layer.0.SelfAttention.relative_attention_bias.weight")
+}
+
 /// One of the two parts, with so many layers.
 fn stack(common: &EncoderSpec, part: &str, layers: usize) -> EncoderSpec {
     let causal = part == "decoder";
-    let biases = common.relative_biases.clone().map(|biases| {
-        let name = format!("{part}.block.0.layer.0.SelfAttention.relative_attention_bias.weight");
-        RelativeBiases { table: Table { name, ..biases.table }, causal, ..biases }
+    let biases = common.relative_biases.clone().map(|biases| RelativeBiases {
+        table: Table { name: self::biases(part, 0), ..biases.table },
+        causal,
+        ..biases
     });
     let layer = |number: usize| {
         let name = |own: &str| format!("{part}.block.{number}.layer.{own}");

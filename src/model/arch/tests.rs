@@ -1,5 +1,7 @@
 //! Reading of configurations by each architecture, and the errors of invalid ones.
 
+mod decoders;
+mod encoders;
 mod page;
 
 use std::path::Path;
@@ -8,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::ARCHITECTURES;
 use crate::model::registry::{other_architecture, read_spec};
-use crate::model::spec::{EncoderSpec, NameRules, Norms, Order, PositionRows, Positions};
+use crate::model::spec::{EncoderSpec, NameRules, Norms, Order, PositionRows, Positions, Product};
 use crate::ops::ActivationKind;
 use crate::ops::attention_output::FAMILIES;
 use crate::{Error, Result};
@@ -225,7 +227,7 @@ fn deberta_has_the_terms_by_distance_that_its_keys_name() {
     let plain = spec("deberta-v2", json!({"pos_att_type": ["p2c", "c2p"]}));
     assert_eq!((&plain.distances, &plain.layers[0].by_distance), (&None, &[None, None]));
     assert_eq!((plain.score_scale, plain.norm_eps, plain.token_types), (Some(1.0 / 6.0), 1e-7, None));
-    let own = |part: &str| Some(format!("encoder.layer.1.attention.self.{part}_proj"));
+    let own = |part: &str| Some(Product::biased([format!("encoder.layer.1.attention.self.{part}_proj")]));
     let usual = spec("deberta-v2", relative(json!({})));
     assert_eq!(usual.layers[1].by_distance, [own("pos_key"), own("pos_query")]);
     assert_eq!((usual.distances.unwrap().table.rows, usual.positions), (132, Positions::None { longest: 66 }));

@@ -44,6 +44,14 @@ impl Builder<'_> {
         if let Positions::Learned { table, rows } = &spec.positions {
             operands.extend([self.input(Input::Positions(*rows)), self.table(table, 1.0)]);
         }
+        if let Some(table) = &spec.task_types {
+            // The first row, whatever the token's segment.
+            let segments = spec.token_types.as_ref().map_or(2, |types| types.rows);
+            let shape = [table.rows, spec.embedding];
+            let part = Part::new(&table.name, &shape, vec![Recipe::Gathered(vec![0; segments])]);
+            let repeated = self.graph.weight_as(self.dtype, vec![part], Shape::fixed(&[segments, spec.embedding]));
+            operands.extend([self.input(Input::Segments), repeated]);
+        }
         let mut x = self.graph.node("embeddings", EmbeddingSum {}, &operands)?;
         if let Some(name) = &spec.embedding_norm {
             x = self.norm("embedding norm", name, x)?;

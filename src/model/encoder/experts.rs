@@ -45,7 +45,7 @@ impl Builder<'_> {
                 product: &layer.feed_forward_in,
                 x,
                 places,
-                columns: &vec![spec.intermediate; if spec.gated { 2 } else { 1 }],
+                columns: &vec![mixture.intermediate; if spec.gated { 2 } else { 1 }],
                 activation: if spec.gated { ActivationKind::Identity } else { spec.activation },
                 scale: 1.0,
             },

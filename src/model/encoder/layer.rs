@@ -28,7 +28,7 @@ impl Builder<'_> {
             })?,
         };
         let read = if spec.parallel { x } else { attended };
-        self.residual(&node("feed-forward"), &layer.feed_forward_norms, [read, attended], |builder, x| {
+        let y = self.residual(&node("feed-forward"), &layer.feed_forward_norms, [read, attended], |builder, x| {
             if let Some(mixture) = &layer.mixture {
                 return builder.mixture(&node, layer, mixture, x);
             }
@@ -37,7 +37,15 @@ impl Builder<'_> {
             let name = node("feed-forward out");
             let y = builder.scaled(&name, &layer.feed_forward_out, wide, &[spec.hidden], scale)?;
             builder.dropout(&name, y)
-        })
+        })?;
+        match &layer.bottleneck {
+            None => Ok(y),
+            Some(part) => self.residual(&node("bottleneck"), &part.norms, [y, y], |builder, x| {
+                let narrow = builder.linear(&node("bottleneck down"), &part.down, x, &[part.columns])?;
+                let narrow = builder.own_activation(&node("bottleneck activation"), narrow)?;
+                builder.linear(&node("bottleneck up"), &part.up, narrow, &[spec.hidden])
+            }),
+        }
     }
 
     fn feed_forward_in(&mut self, node: &impl Fn(&str) -> String, layer: &Layer, x: ValueId) -> Result<ValueId> {
@@ -90,12 +98,12 @@ impl Builder<'_> {
     ) -> Result<ValueId> {
         let spec = self.spec;
         let (query, key) = (spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
-        let mut attention = Attention {
-            causal: spec.causal,
-            window: layer.window,
-            bias: shared.biases.is_some(),
-            ..self.plain_attention()
+        let biases = match (&layer.relative_biases, &spec.relative_biases) {
+            (Some(name), Some(of)) => Some(self.biases_by_distance(&of.named(name))),
+            _ => shared.biases,
         };
+        let mut attention =
+            Attention { causal: spec.causal, window: layer.window, bias: biases.is_some(), ..self.plain_attention() };
         let angles = layer.rotary.map(|kind| shared.rotary[kind]);
         let qkv = match layer.head_norms.is_some() || layer.query_key_value.is_apart() {
             false => {
@@ -133,9 +141,9 @@ impl Builder<'_> {
         };
         let mut met = None;
         if let Some(x) = shared.distances {
-            let names: Vec<&String> = layer.by_distance.iter().flatten().collect();
-            let columns = vec![key; names.len()];
-            met = Some(self.linear(&node("distances"), &Product::biased(names), x, &columns)?);
+            let product = Product::joined(layer.by_distance.iter().flatten());
+            let columns = vec![key; product.names.len()];
+            met = Some(self.linear(&node("distances"), &product, x, &columns)?);
             let [a, b] = &layer.by_distance;
             let second = if a.is_some() { key } else { 0 };
             attention.distances = Some([a.as_ref().map(|_| 0), b.as_ref().map(|_| second)]);
@@ -161,7 +169,7 @@ impl Builder<'_> {
             key
         });
         let operands: Vec<ValueId> =
-            [q, k, v, offsets, key_offsets].into_iter().chain(shared.biases).chain(met).chain(key).collect();
+            [q, k, v, offsets, key_offsets].into_iter().chain(biases).chain(met).chain(key).collect();
         self.graph.node(&node("attention"), attention, &operands)
     }
 

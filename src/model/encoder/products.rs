@@ -21,6 +21,15 @@ struct Stored {
     scale: f32,
 }
 
+/// The biases that a product names, times `scale`, of blocks of so many results.
+fn own_biases(product: &Product, columns: &[usize], scale: f32) -> Vec<Part> {
+    let part = |(name, columns): (&Option<String>, &usize)| match name {
+        Some(name) => Part::new(name, &[*columns], (scale != 1.0).then(|| Recipe::scaled(scale)).into_iter().collect()),
+        None => Part::computed("no bias", &[*columns], std::iter::repeat_n(0.0, *columns)),
+    };
+    product.biases.iter().zip(columns).map(part).collect()
+}
+
 impl Builder<'_> {
     /// `x W^T + b` with the tensors of a product, whose results have so many columns each.
     pub(super) fn linear(&mut self, node: &str, product: &Product, x: ValueId, columns: &[usize]) -> Result<ValueId> {
@@ -45,8 +54,11 @@ impl Builder<'_> {
                 let part = |shape: &[usize], recipe| Part::new(format!("{name}.{end}"), shape, recipe);
                 let shape = if vector { vec![*rows] } else { vec![*rows, input] };
                 match product.order {
+                    Order::Grouped(groups) if !vector => {
+                        vec![part(&[*rows, input / groups, 1], vec![Recipe::Diagonal(groups)])]
+                    }
                     Order::ByOperand if !vector => vec![part(&[input, *rows], vec![Recipe::Transposed])],
-                    Order::ByResult | Order::ByOperand => vec![part(&shape, vec![])],
+                    Order::ByResult | Order::ByOperand | Order::Grouped(_) => vec![part(&shape, vec![])],
                     Order::ByHead => {
                         let by_part = Recipe::part_by_part(self.spec.heads, 3, self.spec.head_dim);
                         vec![part(&shape, vec![by_part])]
@@ -67,7 +79,8 @@ impl Builder<'_> {
             });
             scaled.collect()
         };
-        let (matrix, vector) = (stored("weight", false), stored("bias", true));
+        let matrix = stored("weight", false);
+        let vector = if product.biases.is_empty() { stored("bias", true) } else { own_biases(product, columns, scale) };
         if product.matrix == Matrix::Trained {
             let weight = self.graph.weight(matrix, Shape::fixed(&[total, input]));
             let bias = product.bias.then(|| self.graph.weight(vector, Shape::fixed(&[total])));

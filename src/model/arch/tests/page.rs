@@ -21,7 +21,7 @@ and the heads of a `...ForMaskedLM` or other class.
 
 /// The comments of the rows, by `model_type`.
 fn comments() -> BTreeMap<String, String> {
-    let (_, table) = include_str!("../mod.rs").split_once("pub const ARCHITECTURES").unwrap();
+    let (_, table) = include_str!("../table.rs").split_once("pub const ARCHITECTURES").unwrap();
     let (mut comments, mut lines, mut opened) = (BTreeMap::new(), Vec::new(), false);
     for line in table.lines().map(str::trim) {
         opened |= line.starts_with("row(");

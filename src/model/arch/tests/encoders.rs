@@ -1,0 +1,112 @@
+//! Configurations of BERT's and T5's relatives.
+
+use serde_json::{Value, json};
+
+use super::{fault, reading, spec};
+use crate::model::spec::{Norms, Order, Positions, Product};
+
+#[test]
+fn ernie_adds_the_first_task_where_it_has_tasks() {
+    assert_eq!(spec("ernie", json!({})).task_types, None);
+    let tasks = spec("ernie", json!({"use_task_id": true, "task_type_vocab_size": 16})).task_types.unwrap();
+    assert_eq!((tasks.name.as_str(), tasks.rows), ("embeddings.task_type_embeddings.weight", 16));
+    assert!(
+        fault("ernie", json!({"use_task_id": true, "task_type_vocab_size": 0})).contains("task_type_vocab_size is 0")
+    );
+}
+
+#[test]
+fn umt5_has_biases_by_distance_in_each_layer() {
+    let sizes = json!({"d_model": 48, "num_layers": 2, "num_heads": 4, "d_ff": 96, "num_decoder_layers": 3});
+    let usual = spec("umt5", sizes);
+    let name = |part: &str, number: usize| {
+        Some(format!("{part}.block.{number}.layer.0.SelfAttention.relative_attention_bias.weight"))
+    };
+    assert!(usual.gated && usual.relative_biases.is_some());
+    assert_eq!(usual.layers[1].relative_biases, name("encoder", 1));
+    let decoder = usual.decoder.unwrap();
+    assert_eq!((decoder.start, &decoder.stack.layers[2].relative_biases), (Some(0), &name("decoder", 2)));
+}
+
+#[test]
+fn xmod_has_a_narrow_part_for_the_language() {
+    let german = |changes: Value| {
+        let mut all = json!({"languages": ["en_XX", "de_DE"], "default_language": "de_DE"});
+        all.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        all
+    };
+    let (usual, rules) = reading("xmod", german(json!({}))).unwrap();
+    let (layer, norm) = (&usual.layers[1], "encoder.layer.1.output.LayerNorm");
+    let part = layer.bottleneck.as_ref().unwrap();
+    assert_eq!((part.columns, &part.norms, &layer.feed_forward_norms), (24, &Norms::sum(norm), &Norms::sum(norm)));
+    assert_eq!(part.down, Product::biased(["encoder.layer.1.output.adapter_modules.de_DE.dense1"]));
+    assert!(usual.final_norm.is_none() && rules.ignores("encoder.layer.1.output.adapter_modules.en_XX.dense1.bias"));
+    let before = json!({"pre_norm": true, "ln_before_adapter": false, "adapter_layer_norm": true});
+    let before = spec("xmod", german(before));
+    let layer = &before.layers[1];
+    assert_eq!(layer.attention_norms, Norms::before("encoder.layer.1.attention.output.LayerNorm"));
+    assert_eq!(layer.feed_forward_norms, Norms::before(norm));
+    let own = Norms::before("encoder.layer.1.output.adapter_layer_norm");
+    assert_eq!(
+        (&layer.bottleneck.as_ref().unwrap().norms, before.final_norm.as_deref()),
+        (&own, Some("encoder.LayerNorm"))
+    );
+    for (changes, said) in [
+        (
+            json!({"default_language": null}),
+            "default_language is missing; name the language of the texts, one of en_XX, de_DE",
+        ),
+        (json!({"default_language": "fr_XX"}), "default_language is \"fr_XX\"; languages are en_XX, de_DE"),
+        (json!({"adapter_reduction_factor": 49}), "adapter_reduction_factor is 49, at most hidden_size 48"),
+    ] {
+        let message = fault("xmod", german(changes));
+        assert!(message.contains(said), "{message}");
+    }
+}
+
+#[test]
+fn deberta_has_a_joint_product_and_no_biases_of_keys() {
+    let plain = spec("deberta", json!({"pos_att_type": "c2p|p2c"}));
+    assert_eq!((&plain.distances, plain.score_scale), (&None, Some(1.0 / 6.0)));
+    let relative = json!({"relative_attention": true, "pos_att_type": "c2p|p2c", "max_relative_positions": 9,
+        "position_biased_input": false});
+    let usual = spec("deberta", relative);
+    let layer = &usual.layers[1];
+    let name = |part: &str| format!("encoder.layer.1.attention.self.{part}");
+    assert_eq!(layer.query_key_value.biases, [Some(name("q_bias")), None, Some(name("v_bias"))]);
+    assert_eq!(
+        (layer.query_key_value.order, &layer.query_key_value.names[..]),
+        (Order::ByHead, &[name("in_proj")][..])
+    );
+    assert_eq!(
+        layer.by_distance,
+        [Some(Product::plain([name("pos_proj")])), Some(Product::biased([name("pos_q_proj")]))]
+    );
+    assert_eq!((usual.distances.unwrap().table.rows, usual.positions), (18, Positions::None { longest: 66 }));
+    for (changes, said) in [
+        (json!({"talking_head": true}), "talking_head true: only false is known"),
+        (json!({"embedding_size": 24}), "embedding_size 24: only 48 is known"),
+    ] {
+        let refused = reading("deberta", changes).unwrap_err().to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+}
+
+#[test]
+fn squeezebert_has_products_of_groups() {
+    let usual = spec("squeezebert", json!({}));
+    let layer = &usual.layers[1];
+    let orders = [&layer.query_key_value, &layer.attention_output, &layer.feed_forward_in, &layer.feed_forward_out];
+    assert_eq!(orders.map(|product| product.order), [4, 1, 4, 4].map(Order::Grouped));
+    assert_eq!(layer.feed_forward_norms, Norms::sum("encoder.layers.1.output.layernorm"));
+    for (changes, said) in [
+        (json!({"intermediate_groups": 5}), "intermediate_groups is 5, which does not divide 48 columns"),
+        (json!({"q_groups": 2}), "q_groups is 2, k_groups 4 and v_groups 4; only equal ones are known"),
+        (json!({"embedding_size": 24}), "embedding_size is 24, expected 48"),
+    ] {
+        let message = fault("squeezebert", changes);
+        assert!(message.contains(said), "{message}");
+    }
+    let refused = reading("squeezebert", json!({"layer_norm_eps": 1e-5})).unwrap_err().to_string();
+    assert!(refused.contains("layer_norm_eps 0.00001: only 1e-12 is known"), "{refused}");
+}
