@@ -11,7 +11,7 @@ from grilly import _core, fallbacks
 from grilly.errors import DeviceError, InvalidArgumentError
 from grilly.inputs import device_name, logger
 from grilly.resources import need
-from grilly.search.texts import late_scores
+from grilly.search.texts import max_sim_on
 from grilly.tensors import as_array, holds_tensors, to_tensor
 
 __all__ = ["LATE_SIMILARITIES", "maxsim", "maxsim_pairwise", "mean_maxsim", "mean_maxsim_pairwise"]
@@ -190,7 +190,7 @@ def scores_on(device: str, queries: list[Host], documents: list[Host]) -> npt.ND
     columns = next((rows.shape[1] for rows in [*queries, *documents] if len(rows)), 1)
     narrow = all(rows.dtype == np.float16 for rows in [*queries, *documents])
     try:
-        return late_scores(_core.engine(device.replace("auto", "vulkan")), columns, narrow, queries, documents)
+        return max_sim_on(_core.engine(device.replace("auto", "vulkan")), columns, narrow, queries, documents)
     except DeviceError as error:
         if fallbacks.strict():
             raise

@@ -16,7 +16,7 @@ from grilly.search.blocks import Block, OnDevice, rows_of_block
 from grilly.search.rows import KINDS, Call
 from grilly.search.vectors import checked
 
-__all__ = ["EMPTY", "Texts", "late_scores"]
+__all__ = ["EMPTY", "Texts", "max_sim_on"]
 
 Host = npt.NDArray[Any]
 #: The score of a document without a vector, below that of any other.
@@ -115,7 +115,7 @@ def max_sim(
     return queries.engine.upload(scores)
 
 
-def late_scores(
+def max_sim_on(
     engine: _core.Engine, columns: int, narrow: bool, queries: Sequence[Host], documents: Sequence[Host]
 ) -> npt.NDArray[np.float32]:
     """Scores `(Q, N)` of matrices with matrices, on a device, in float16 if `narrow`; any of them may have no rows."""
