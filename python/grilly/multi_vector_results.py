@@ -13,6 +13,7 @@ from grilly.everywhere import normalized
 from grilly.sentence_transformer.calls import Request
 from grilly.tensors import stored, to_tensor
 from grilly.token_pooling import BaseTokenPooling, pooling_of
+from grilly.token_products import TokenVectors
 
 __all__ = ["MultiVectorRequest", "results"]
 
@@ -30,7 +31,11 @@ class MultiVectorRequest(Request):
 
 
 def results(
-    found: Encoded, wanted: MultiVectorRequest, core: EmbeddingModel, task: str | None, own: BaseTokenPooling | None
+    found: Encoded | TokenVectors,
+    wanted: MultiVectorRequest,
+    core: EmbeddingModel,
+    task: str | None,
+    own: BaseTokenPooling | None,
 ) -> list[Any]:
     """The result for each text: its vectors, or a dict of its features; `own` is the pooling of the model.
 
