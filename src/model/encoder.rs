@@ -8,6 +8,7 @@ mod heads;
 mod layer;
 mod norms;
 mod products;
+mod token_modules;
 
 use std::collections::HashMap;
 

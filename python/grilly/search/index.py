@@ -260,8 +260,6 @@ class Index:
             range(0, 1)
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     index.save(folder)
-            ...     len(Index.load(folder, device="cpu"))
-            1
         """
         settings = {"columns": self.columns, "similarity": self.similarity, "dtype": self.dtype}
         write_index(Path(folder), settings, self._store, self._removed, overwrite)

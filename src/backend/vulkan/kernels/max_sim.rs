@@ -27,7 +27,15 @@ fn matrix(to: &Lowering<'_>, [queries, rows]: &[u32; 2], variant: &'static Varia
     }
     let subgroups = 256 / to.capabilities.subgroup_size.max(1);
     let beside = subgroups.min(BESIDE).min(queries.next_power_of_two());
-    Ok(PairTile { depth: to.shape(0).columns() as u32, subgroups, beside, matrix_m, matrix_n, matrix_k, ..PairTile::default() })
+    Ok(PairTile {
+        depth: to.shape(0).columns() as u32,
+        subgroups,
+        beside,
+        matrix_m,
+        matrix_n,
+        matrix_k,
+        ..PairTile::default()
+    })
 }
 
 fn plain(to: &Lowering<'_>, _: &[u32; 2], _: &'static Variant) -> Fit<PairTile> {

@@ -42,7 +42,8 @@ pub use self::everywhere::with_integers;
 use self::{
     attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
     embedding_backward::*, embedding_sum::*, everywhere::*, everywhere_experts::*, everywhere_sums::*, experts::*,
-    grow_unit::*, linear::*, matmul::*, max_sim::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*, sort_indices::*, top_k::*,
+    grow_unit::*, linear::*, matmul::*, max_sim::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*,
+    sort_indices::*, top_k::*,
 };
 use super::Capabilities;
 use super::kernel::Dispatch;

@@ -127,7 +127,13 @@ impl Tile {
         let most = if vendor(device) == "amd" { 128 } else { 192 };
         // Few rows, as of a query, do not fill a large tile, and others fill smaller ones better.
         let wasted = |tile: usize| rows.next_multiple_of(tile) - rows;
-        let most = if rows <= 64 { 64 } else if 16 * wasted(192) > rows + 16 * wasted(128) { 128 } else { most };
+        let most = if rows <= 64 {
+            64
+        } else if 16 * wasted(192) > rows + 16 * wasted(128) {
+            128
+        } else {
+            most
+        };
         let fits = |tile: &Tile| tile.tile_m <= most && tile.of_matrices_bytes() <= device.shared_memory;
         Tile::first(&tried, sized(64, 64, 32), Dim::Fixed(rows), n, fits)
     }
