@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import LONG, need_vulkan
-from models import families, family_reference
+from models import families, family_reference, heads
 from models.golden import per_text, same_bits
 from models.reference import pool
 
-from grilly import ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer
+from grilly import CrossEncoder, ShaderCompiler, ShaderCompilerConfig, VulkanSentenceTransformer
 from grilly.backend import shader_registry
 from grilly.errors import NotFiniteError
 
@@ -193,3 +193,18 @@ def test_weights_of_keys_that_are_seen_are_not(vulkan, golden, register, tmp_pat
     with VulkanSentenceTransformer(families.build("t5", tmp_path), dtype="float32") as model:
         with pytest.raises(NotFiniteError):
             model.encode(text)
+
+
+def test_pairs_are_computed_whole(device, register, tmp_path):
+    """Parts of attention have texts of one length: what pairs begin with is then not computed apart."""
+    folder = heads.build("scores", "qwen3-logits", tmp_path)
+    pairs = [("a dog", "the cat"), ("a dog", "the cat and rain"), ("a dog", "")]
+    found = []
+    for is_registered in (False, True):
+        if is_registered:
+            register("qwen3")
+        with CrossEncoder(folder, device=device, dtype="float32") as model:
+            assert ("attention_output" in model.plan, "key rows" in model.plan) == (is_registered, not is_registered)
+            found.append(model.predict(pairs))
+            assert same_bits(np.stack([model.predict(pair) for pair in pairs]), found[-1])
+    assert relative(found[1], found[0]) <= FLOAT32
