@@ -20,7 +20,7 @@ pub fn known_modules() -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 /// Modules of sentence-transformers that are not read, and what to do in their place.
-pub(super) const LEFT_OUT: [(&str, &str); 10] = [
+pub(super) const LEFT_OUT: [(&str, &str); 9] = [
     ("BoW", COUNTS),
     ("CLIPModel", "only text is read; encode images and CLIP's texts with sentence-transformers"),
     ("CNN", WORDS),

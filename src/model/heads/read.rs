@@ -62,7 +62,7 @@ pub(super) struct Place<'a> {
 type ReadModule = fn(&Place<'_>) -> Result<Head>;
 
 /// The modules that are read after the first.
-pub(super) const MODULES: [(&str, ReadModule); 9] = [
+pub(super) const MODULES: [(&str, ReadModule); 10] = [
     ("WeightedLayerPooling", |place| {
         let head = read_all(&place.path, |fields| Ok(read_weighted_layers(fields, &place.row.path)))?;
         Ok(if hidden_states(place.config, &place.path)? { head } else { Head::Idle("WeightedLayerPooling") })

@@ -125,15 +125,8 @@ impl Tile {
         let tried = [sized(192, 128, 64), sized(128, 128, 64), sized(128, 128, 32)];
         // Of both operands transposed, 192 rows take more registers than a GPU of AMD has: tests/amd.py long.
         let most = if vendor(device) == "amd" { 128 } else { 192 };
-        // Few rows, as of a query, do not fill a large tile, and others fill smaller ones better.
-        let wasted = |tile: usize| rows.next_multiple_of(tile) - rows;
-        let most = if rows <= 64 {
-            64
-        } else if 16 * wasted(192) > rows + 16 * wasted(128) {
-            128
-        } else {
-            most
-        };
+        // Few rows, as of a query, do not fill a large tile.
+        let most = if rows <= 64 { 64 } else { most };
         let fits = |tile: &Tile| tile.tile_m <= most && tile.of_matrices_bytes() <= device.shared_memory;
         Tile::first(&tried, sized(64, 64, 32), Dim::Fixed(rows), n, fits)
     }
