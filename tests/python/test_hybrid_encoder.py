@@ -161,3 +161,9 @@ def test_a_file_that_cannot_be_read(tmp_path):
     torch_file.write(folder / hybrid.VECTORS, hybrid.products()[hybrid.VECTORS] | {"weight": np.full((24, 36), np.nan)})
     with pytest.raises(errors.NotFiniteError), HybridEncoder(folder, device="cpu") as model:
         model.encode("a")
+
+
+@pytest.mark.parametrize("kind", [SparseEncoder, MultiVectorEncoder])
+def test_parts_are_not_saved(folder, tmp_path, kind):
+    with kind(folder, device="cpu") as part, pytest.raises(errors.UnsupportedError, match="copy the folder"):
+        part.save_pretrained(tmp_path / "saved")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grilly.errors import InvalidTypeError, UnsupportedError
+from grilly.errors import InvalidTypeError
 from grilly.inputs import as_list, need_type, path_text, positive
 from grilly.sentence_transformer.calls import Calls, progress
 from grilly.sentence_transformer.chunks import Chunking
@@ -150,14 +150,6 @@ class Model(Decoding, Chunking, Moving, Saving, Exporting):
         "Texts to vectors of {} numbers",
         'embeddings = model.encode(["A text.", "Another."])',
     )
-
-    def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
-        if self._kinds()[0] == "StaticEmbedding" and not (self._folder / "modules.json").exists():
-            raise UnsupportedError(
-                f"save_pretrained of {self._folder}: model2vec leaves unknown words out of its texts, which "
-                "sentence-transformers' files cannot say: copy the folder"
-            )
-        return super()._write(place, target, card, name)
 
 
 refuse(Model)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from grilly import _core
-from grilly.errors import InvalidArgumentError
+from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.hub import FIRST, ROUTERS, WEIGHTS, listed
 from grilly.inputs import path_text
 from grilly.sentence_transformer.arguments import DTYPE_KEYS
@@ -31,6 +31,11 @@ METHODS = {
 }
 # Alone it is the method, beside another a key: the products that are left are in 8-bit integers.
 INTEGERS = "grilly_int8"
+#: Why a model whose first module is of this kind cannot be saved.
+NO_FILES = {
+    "StaticEmbedding": "model2vec leaves unknown words out of its texts, which sentence-transformers' files cannot say",
+    "Transformer": "sentence-transformers has no files for the sparse and multi-vector results of BGE-M3",
+}
 CARD = Path(__file__).with_name("card.md")
 
 
@@ -68,7 +73,8 @@ class Saving(Unlisted):
 
         Raises:
             InvalidArgumentError: `path` is a file, or a folder in it that belongs to the model is a link.
-            UnsupportedError: `activation_fn` of a CrossEncoder is a function that files cannot name.
+            UnsupportedError: `activation_fn` of a CrossEncoder is a function that files cannot name; a model whose
+                format only its own folder has.
             OSError: A file cannot be read or written.
 
         Source: `sentence_transformers.SentenceTransformer.save_pretrained`, version 6.2.
@@ -107,6 +113,9 @@ class Saving(Unlisted):
 
     def _write(self, place: Path, target: Path, card: bool, name: str | None) -> list[str]:
         """Writes the model's files into the empty folder `place`; returns their paths, with unchanged files."""
+        kinds = self._kinds()
+        if "Products" in kinds or (kinds[0] == "StaticEmbedding" and not (self._folder / "modules.json").exists()):
+            raise UnsupportedError(f"save_pretrained of {self._folder}: {NO_FILES[kinds[0]]}: copy the folder")
         rows, unlisted = self._rows()
         modules = list(listed(self._folder, rows))
         folders = list(dict.fromkeys(["", *(path for path, _ in modules)]))
