@@ -174,7 +174,7 @@ impl Tokenizer {
 #[pyfunction]
 pub(crate) fn pieces(py: Python<'_>, file: Name, texts: List<'_, '_>) -> PyResult<Vec<core::Pieces>> {
     let texts = text::strings(texts, "vocabulary")?;
-    Ok(lock::without(py, || core::pieces(&file.0, &texts))?)
+    lock::without(py, || core::pieces(&file.0, &texts))
 }
 
 /// Encoded texts, each followed by the parts that were cut off if they were asked for.
