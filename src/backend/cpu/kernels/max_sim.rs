@@ -39,7 +39,14 @@ pub(super) fn max_sim(step: &Step<'_>, _: &MaxSim, (out, scratch): Scratched<'_>
         if depth == 0 {
             products.fill(0.0);
         } else {
-            multiply(step.arch, step.team, &documents[begins * depth..ends * depth], &packed, Finish::default(), products)?;
+            multiply(
+                step.arch,
+                step.team,
+                &documents[begins * depth..ends * depth],
+                &packed,
+                Finish::default(),
+                products,
+            )?;
         }
         let products: &[f32] = products;
         step.rows(largest, rows, 1).each(inlined!(|number, largest| {
