@@ -21,11 +21,17 @@ layout(constant_id = 1) const bool MASKED = false;
 #endif
 
 // The bits of float32.
+#ifdef JOIN
+layout(std430, binding = 0) readonly buffer Parts { uint parts[]; };
+layout(std430, binding = 0) readonly buffer PartsQuads { uvec4 parts_4[]; };
+layout(std430, binding = 1) readonly buffer PartPlaces { uint part_places[]; };
+#define BITS(at) parts[at]
+#define QUAD_BITS(at) parts_4[at]
+#else
 layout(std430, binding = 0) readonly buffer X { uint x[]; };
 layout(std430, binding = 0) readonly buffer XQuads { uvec4 x_4[]; };
-#ifdef JOIN
-layout(std430, binding = 1) readonly buffer PartPlaces { uint part_places[]; };
-#else
+#define BITS(at) x[at]
+#define QUAD_BITS(at) x_4[at]
 layout(std430, binding = 1) readonly buffer Mask { uint mask[]; };
 #endif
 layout(std430, binding = 2) writeonly buffer Y { uint y[]; };
@@ -121,10 +127,10 @@ uvec4 quad_at(uint row, uint column, uint end) {
     uint at = row * push.columns + min(column, end - 1u);
     uvec4 quad;
     if (VECTOR) {
-        quad = x_4[at / 4u];
+        quad = QUAD_BITS(at / 4u);
     } else {
         [[unroll]] for (uint i = 0u; i < 4u; i++) {
-            quad[i] = x[row * push.columns + min(column + i, end - 1u)];
+            quad[i] = BITS(row * push.columns + min(column + i, end - 1u));
         }
     }
     return mix(uvec4(ABSENT), quad, lessThan(column + uvec4(0u, 1u, 2u, 3u), uvec4(end)));

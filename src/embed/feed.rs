@@ -6,8 +6,12 @@ use crate::ops::Counts;
 use crate::text::packing::{self, Batch};
 use crate::text::tokenizer::Tokens;
 
+/// Rows of a text, counted from its first, for which a kernel of attention may decide something together: a multiple of the rows
+/// of a subgroup on matrix cores.
+const TOGETHER: usize = 64;
+
 impl Work<'_> {
-    /// The number of tokens with which all of these texts begin; each has another one at least.
+    /// The number of tokens with which all of these texts begin, in whole groups of [`TOGETHER`]; each has another one at least.
     pub(super) fn common(&self, texts: &[usize]) -> usize {
         let [first, others @ ..] = texts else { return 0 };
         let first = &self.tokens[*first].ids;
@@ -16,7 +20,7 @@ impl Work<'_> {
             let most = ids.len().min(first.len()).saturating_sub(1);
             first.iter().zip(ids).take(most).take_while(|(one, other)| one == other).count()
         };
-        others.iter().map(with).min().unwrap_or(0)
+        others.iter().map(with).min().unwrap_or(0) / TOGETHER * TOGETHER
     }
 
     /// The texts of a batch, each with the number of its tokens that are those of the first text.
@@ -92,8 +96,8 @@ mod tests {
         let texts: [&[u32]; 3] = [&[1, 2, 3, 4], &[1, 2, 9], &[1, 2, 3]];
         let tokens = texts.iter().map(|ids| Tokens::new(ids.to_vec(), vec![0; ids.len()])).collect();
         let work = Work { tokens, ..Work::new(&stage, 3, Encoded::default()) };
-        // The last token of a text is its own.
-        assert_eq!([work.common(&[0, 1, 2]), work.common(&[0, 2]), work.common(&[1]), work.common(&[])], [2, 2, 0, 0]);
+        // Two are no whole group.
+        assert_eq!([work.common(&[0, 1, 2]), work.common(&[0, 2]), work.common(&[1]), work.common(&[])], [0; 4]);
         let of = |shared| {
             let batch = Batch { texts: vec![0, 1, 2], tokens: 10, shared };
             let positions = Input::Positions(PositionRows::Counted);
@@ -112,5 +116,22 @@ mod tests {
             (words.len(), offsets, key_offsets, key_rows),
             (10, keys.clone(), keys, (0..10).collect::<Vec<_>>())
         );
+    }
+
+    #[test]
+    fn texts_share_whole_groups_of_tokens() {
+        let stage = Stage::new(
+            0,
+            Built { graph: Graph::new(), inputs: Vec::new(), states: Vec::new() },
+            "",
+            Registry::generic(),
+        )
+        .unwrap();
+        // Of as many tokens, and the last of which is another.
+        let tokens = [(140, 1), (140, 2), (129, 3), (128, 4)]
+            .map(|(length, last)| Tokens::new((10..9 + length).chain([last]).collect(), vec![0; length as usize]));
+        let work = Work { tokens: tokens.into(), ..Work::new(&stage, 4, Encoded::default()) };
+        // The last token of a text is its own.
+        assert_eq!([work.common(&[0, 1]), work.common(&[0, 1, 2]), work.common(&[0, 1, 2, 3])], [128, 128, 64]);
     }
 }

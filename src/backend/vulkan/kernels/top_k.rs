@@ -33,5 +33,5 @@ pub fn top_k(to: &mut Lowering<'_>, op: &TopK) -> Result<()> {
     let columns = parts as u32 * count;
     let push = join::Push { rows: rows as u32, columns, part: columns, parts: 1 };
     let build = to.own(DType::F32, push, join::Constants { count, vector: columns.is_multiple_of(4) })?;
-    to.add(build, "join", &[("x", found[0])], spread(rows as u64))
+    to.add(build, "join", &[], spread(rows as u64))
 }
