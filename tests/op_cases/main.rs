@@ -50,7 +50,7 @@ fn fault(backend: &dyn Backend, row: &Row) -> grilly::Result<Option<String>> {
 }
 
 /// Ops whose kernels of 16 bits are for matrix cores alone: elsewhere, plans with them run in float32.
-const ON_MATRIX_CORES: [&str; 1] = ["matmul"];
+const ON_MATRIX_CORES: [&str; 2] = ["matmul", "max_sim"];
 
 /// Runs rows and fails with all that is wrong with them; `done` hears of each.
 fn check(backend: &dyn Backend, rows: &[Row], mut done: impl FnMut(&Row)) {
