@@ -31,5 +31,7 @@ def draw(name: str, shape: Sequence[int], seed: int = 0) -> npt.NDArray[np.float
         scaled = float(norm and name.endswith(("weight", "weights"))) + (0.2 if norm else 0.1) * numbers
     else:
         chosen = (spread for part, spread in SPREADS.items() if part in name)
-        scaled = next(chosen, 1.2 / np.sqrt(math.prod(shape[1:]))) * numbers
+        # Of a convolution over one place the inputs come before the last axis.
+        inputs = math.prod(shape[1:]) if len(shape) > 2 and shape[-1] == 1 else shape[-1]
+        scaled = next(chosen, 1.2 / np.sqrt(inputs)) * numbers
     return scaled.astype(np.float32)

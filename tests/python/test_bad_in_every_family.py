@@ -22,6 +22,7 @@ UNUSED = {("t5", "n_positions"), ("mt5", "n_positions")}
 # What an encoder without its heads does not read.
 NOT_READ = (
     "position_ids",
+    "adapter_modules.en_XX",  # X-MOD's of another language
     "_global.",
     "lm_head",
     "pooler",

@@ -33,6 +33,17 @@ def reduce_bound(operands: Operands, attributes: Attributes, y: Any) -> Any:
 
 
 @reference
+def top_k(operands: Operands, attributes: Attributes) -> Any:
+    order = np.argsort(-operands[0], axis=-1, kind="stable")[..., : attributes["count"]]
+    return np.take_along_axis(operands[0], order, axis=-1), order
+
+
+@bounded
+def top_k_bound(operands: Operands, attributes: Attributes, y: Any) -> Any:
+    return np.zeros_like(y[0]), np.zeros_like(y[1])
+
+
+@reference
 def pool(operands: Operands, attributes: Attributes) -> Any:
     x, offsets, first = operands
     found = []

@@ -192,6 +192,7 @@ def in_floats() -> list[Row]:
             lambda v: [v.plain(33, 64), v.plain(64), v.plain(64), v.plain(63, 64), v.plain(63)],
             {"bias": True},
         ),
+        Row("top_k", "5x65-10", lambda v: [v.plain(5, 65)], {"count": 10}),
         Row("route", "normalized-255x2x8", lambda v: [3 * v.plain(255, 8)], {"top_k": 2, "normalized": True}),
         Row(
             "expert_linear",
