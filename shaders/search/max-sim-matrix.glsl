@@ -1,7 +1,7 @@
 #version 460
 // Computes: as max-sim.glsl in float16 on matrix cores, sums in float32.
 // Grid: x = documents in groups of 16, continued along z, y = queries in groups of BESIDE. A workgroup meets one document after
-// another, STAGED rows in shared memory at a time; its subgroups share queries, the two halves of a query's rows, and
+// another, STAGED rows in shared memory at a time; its subgroups share queries, the parts of a query's rows, and
 // documents' rows.
 // Reduction order: a product along depth in steps of MATRIX_K; the rows of a query from its first.
 // Assumes: depth a multiple of MATRIX_K and of 8, at most 128; full subgroups of 256 / SUBGROUPS invocations; BESIDE at most
@@ -31,10 +31,11 @@ const uint ROW_QUADS = DEPTH / 8u;
 // Lines in shared memory have a quad more, so that they start at different banks.
 const uint ROW_STRIDE = ROW_QUADS + 1u;
 const uint LOADS = (STAGED * ROW_QUADS + 255u) / 256u;
-const uint HALVES = SUBGROUPS > BESIDE ? 2u : 1u;
-const uint GROUPS = SUBGROUPS / (BESIDE * HALVES);
+// Parts of a query's rows, each of other subgroups: as many as keep largest products in shared memory few.
+const uint PARTS = SUBGROUPS / BESIDE > TILE / MATRIX_M ? TILE / MATRIX_M : SUBGROUPS / BESIDE;
+const uint GROUPS = SUBGROUPS / (BESIDE * PARTS);
 // Matrices of a subgroup's rows of a query, and their largest products in shared memory.
-const uint BLOCKS = TILE / MATRIX_M / HALVES;
+const uint BLOCKS = TILE / MATRIX_M / PARTS;
 const uint SUM_STRIDE = MATRIX_N / 4u + 1u;
 const uint SUMS = BLOCKS * MATRIX_M * SUM_STRIDE;
 const uint ROWS = STAGED * ROW_STRIDE;
@@ -49,17 +50,17 @@ FLOATS best[BLOCKS];
 // The documents' rows that come next.
 uvec4 next[LOADS];
 
-// The subgroup's query among those of the workgroup, its half, and its share of documents' rows.
+// The subgroup's query among those of the workgroup, its part, and its share of documents' rows.
 uint own_query() {
     return gl_SubgroupID % BESIDE;
 }
 
-uint own_half() {
-    return gl_SubgroupID / BESIDE % HALVES;
+uint own_part() {
+    return gl_SubgroupID / BESIDE % PARTS;
 }
 
 uint own_group() {
-    return gl_SubgroupID / (BESIDE * HALVES);
+    return gl_SubgroupID / (BESIDE * PARTS);
 }
 
 // Reads rows `first` .. `first` + TILE - 1 of a query that ends at `end`; zeros after its last.
@@ -74,7 +75,7 @@ void read_query(uint number, uint first, uint end) {
     if (own_query() == number) {
         [[unroll]] for (uint b = 0u; b < BLOCKS; b++) {
             [[unroll]] for (uint k = 0u; k < STEPS; k++) {
-                uint at = (own_half() * BLOCKS + b) * MATRIX_M * ROW_STRIDE + k * TERM_QUADS;
+                uint at = (own_part() * BLOCKS + b) * MATRIX_M * ROW_STRIDE + k * TERM_QUADS;
                 coopMatLoad(query_rows[b][k], work, at, ROW_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             }
         }
@@ -141,7 +142,7 @@ void join() {
         uint number = me / TILE, row = me % TILE;
         float most = NONE;
         for (uint group = 0u; group < GROUPS; group++) {
-            uint subgroup = number + BESIDE * (row / (BLOCKS * MATRIX_M) + HALVES * group);
+            uint subgroup = number + BESIDE * (row / (BLOCKS * MATRIX_M) + PARTS * group);
             uint at = subgroup * SUMS + row % (BLOCKS * MATRIX_M) * SUM_STRIDE;
             [[unroll]] for (uint c = 0u; c < MATRIX_N / 4u; c++) {
                 vec4 quad = uintBitsToFloat(work[at + c]);

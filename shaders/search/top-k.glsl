@@ -4,7 +4,7 @@
 // whose columns in the whole row are part_places, none -1.
 // Grid: x = rows * parts, continued along y.
 // Reduction order: none; what is chosen does not depend on the order in which it is met.
-// Assumes: COUNT from 1 to 1024, a part of at most 65,536 columns; equal numbers of parts in the order of their places.
+// Assumes: COUNT from 1 to 1000, a part of at most 65,536 columns; equal numbers of parts in the order of their places.
 //# numerics = ["run", "everywhere"]
 //#
 //# [builds]
@@ -48,7 +48,7 @@ layout(push_constant) uniform Push {
 // Columns that are read at a time, those between two looks at the candidates, and the most of these.
 #define STEP 1024u
 #define BLOCK 8192u
-#define MOST 2048u
+#define MOST 2032u
 const uint NONE = 0xffffffffu;
 const uint NAN_KEY = 0xffffffffu;
 
@@ -56,12 +56,12 @@ const uint NAN_KEY = 0xffffffffu;
 #define FIRST 8192u
 
 // The candidates: keys, and places in the row.
-shared uint keys[MOST];
+shared uint keys[MOST + 4u];
 shared uint own_places[MOST];
 shared uint agreed_count;
 // The least key that is taken. Once COUNT are held, more than that of the last: places are met in order, so that an equal one
 // comes after it.
-shared uint agreed_least;
+#define LEAST keys[MOST]
 
 // A number that grows with the float of these bits; 0 belongs to none.
 uint key_of(uint bits) {
@@ -84,37 +84,39 @@ bool is_after(uint i, uint k) {
     return keys[i] < keys[k] || (keys[i] == keys[k] && own_places[i] > own_places[k]);
 }
 
-// Sorts the candidates, the first `count`, the largest first, and keeps COUNT of them. Bitonic.
+// Puts the larger of two candidates first; those from `count` on are none.
+void order(uint i, uint k, uint count) {
+    if (k < count && is_after(i, k)) {
+        uint key = keys[i], place = own_places[i];
+        keys[i] = keys[k];
+        own_places[i] = own_places[k];
+        keys[k] = key;
+        own_places[k] = place;
+    }
+}
+
+// Sorts the candidates, the first `count`, the largest first, and keeps COUNT of them: merges of neighbouring runs, the second
+// of which is met from its end.
 void keep_largest(uint count) {
     uint me = gl_LocalInvocationIndex;
-    uint size = 2u;
-    while (size < count) {
-        size *= 2u;
-    }
-    for (uint i = count + me; i < size; i += 256u) {
-        keys[i] = 0u;
-        own_places[i] = NONE;
-    }
     barrier();
-    for (uint whole = 2u; whole <= size; whole *= 2u) {
-        for (uint reach = whole / 2u; reach > 0u; reach /= 2u) {
-            for (uint pair = me; pair < size / 2u; pair += 256u) {
-                uint i = pair / reach * 2u * reach + pair % reach, k = i + reach;
-                bool falls = (i & whole) == 0u;
-                if (falls ? is_after(i, k) : is_after(k, i)) {
-                    uint key = keys[i], place = own_places[i];
-                    keys[i] = keys[k];
-                    own_places[i] = own_places[k];
-                    keys[k] = key;
-                    own_places[k] = place;
-                }
+    for (uint whole = 2u; whole < 2u * count; whole *= 2u) {
+        for (uint pair = me; pair < count; pair += 256u) {
+            uint first = pair / (whole / 2u) * whole, own = pair % (whole / 2u);
+            order(first + own, first + whole - 1u - own, count);
+        }
+        barrier();
+        for (uint reach = whole / 4u; reach > 0u; reach /= 2u) {
+            for (uint pair = me; pair < count; pair += 256u) {
+                uint i = pair / reach * 2u * reach + pair % reach;
+                order(i, i + reach, count);
             }
             barrier();
         }
     }
     if (me == 0u) {
         agreed_count = min(count, COUNT);
-        agreed_least = max(agreed_least, count < COUNT ? 1u : min(keys[COUNT - 1u], NAN_KEY - 1u) + 1u);
+        LEAST = max(LEAST, count < COUNT ? 1u : min(keys[COUNT - 1u], NAN_KEY - 1u) + 1u);
     }
     barrier();
 }
@@ -150,7 +152,7 @@ uvec2 candidate(uint bits, uint row, uint column, uint end) {
 
 // Takes the candidates among the elements from `start` on, as far as there is room; all are counted.
 void take(uint row, uint start, uint end, uint elements) {
-    uint me = gl_LocalInvocationIndex, least = agreed_least;
+    uint me = gl_LocalInvocationIndex, least = LEAST;
     // Fewer instructions than keys; what it lets through is compared by key. Not below NaN is every number.
     float bound = uintBitsToFloat(bits_of(least));
     // All are read before one is compared.
@@ -187,7 +189,7 @@ void main() {
     uint end = min(first + push.part, push.columns);
     if (me == 0u) {
         agreed_count = 0u;
-        agreed_least = 1u;
+        LEAST = 1u;
     }
     barrier();
     if (COUNT <= 256u && end - first > STEP) {
@@ -204,7 +206,7 @@ void main() {
         keep_largest(256u);
         if (me == 0u) {
             agreed_count = 0u;
-            agreed_least = max(keys[COUNT - 1u], 1u);
+            LEAST = max(keys[COUNT - 1u], 1u);
         }
         barrier();
     }

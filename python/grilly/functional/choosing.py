@@ -19,7 +19,7 @@ def topk(input: Operand, k: int, mask: Operand | None = None) -> tuple[Result, R
 
     Args:
         input: `(..., N)`.
-        k: Number of elements, from 1 to `N`; on a GPU at most 1,024.
+        k: Number of elements, from 1 to `N`; on a GPU at most 1,000.
         mask: `(N,)`, bool or integers; columns where it is 0 are left out. Default none.
 
     Returns:

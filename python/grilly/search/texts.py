@@ -23,6 +23,8 @@ Host = npt.NDArray[Any]
 EMPTY = -1e9
 #: Vectors of a query, for an estimate of memory.
 LONG = 32
+#: Queries that a GPU compares at a time: workgroups along an axis.
+MOST_QUERIES = 32_768
 
 
 @closed()
@@ -78,6 +80,7 @@ class Texts:
     def parts(self, queries: Block, most: int) -> Iterator[Block]:
         """Queries in parts of so many, at least one."""
         *rows, starts = queries
+        most = min(most, MOST_QUERIES)
         for first in range(0, len(starts) - 1, max(1, most)):
             own = starts[first : first + max(1, most) + 1]
             yield [*(array[own[0] : own[-1]] for array in rows), own - own[0]]

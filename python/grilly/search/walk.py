@@ -18,7 +18,7 @@ from grilly.search.vectors import Vectors
 __all__ = ["Best", "best_of", "counted_rows", "places_of"]
 
 #: Elements that a GPU's kernel chooses at most; more are chosen on the CPU.
-MOST_CHOSEN = 1024
+MOST_CHOSEN = 1000
 
 
 @closed()

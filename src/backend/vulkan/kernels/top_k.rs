@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::ops::{Counts, TopK};
 
 /// The most elements that a workgroup can choose.
-const MOST: usize = 1024;
+const MOST: usize = 1000;
 /// The most columns of a part.
 const LONGEST: usize = 1 << 16;
 
