@@ -56,7 +56,7 @@ def use(kind: str, row: dict, folder: Path, device: str, dtype: str) -> None:
 
 def place(name: str, shape: tuple[int, ...], word: int, rows: int) -> tuple[int, ...]:
     """An element that the text reads."""
-    if "token_type" in name or "relative_attention_bias" in name:
+    if "token_type" in name or "task_type" in name or "relative_attention_bias" in name:
         return (int("relative" in name), *(size // 2 for size in shape[1:]))
     if ("position" in name or "wpe" in name) and len(shape) == 2 and shape[0] < 200:
         return (7, shape[1] // 2)

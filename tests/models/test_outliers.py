@@ -35,7 +35,9 @@ def places(name: str, tensors: dict[str, np.ndarray]) -> list[str]:
     floats = [tensor for tensor in tensors if tensors[tensor].dtype.kind == "f"]
     if LONG:
         return floats
-    matrices = [tensor for tensor in floats if tensors[tensor].ndim == 2 and MATRICES.search(tensor)]
+    # A convolution over one place is a matrix, too.
+    flat = [tensor for tensor in floats if tensors[tensor].ndim == 2 or tensors[tensor].shape[2:] == (1,)]
+    matrices = [tensor for tensor in flat if MATRICES.search(tensor)]
     draw = random.Random(name)
     return draw.sample(matrices, 2) + draw.sample([tensor for tensor in floats if tensor not in matrices], 1)
 
