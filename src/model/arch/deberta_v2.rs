@@ -16,15 +16,9 @@ const KEYS: Keys = Keys { norm_eps: Some(("layer_norm_eps", 1e-7)), ..BERT_KEYS 
 /// # Errors
 /// As [`config::read`]; `Unsupported` for embeddings and heads of their own width.
 pub fn read(config: ConfigFile<'_>) -> Read {
-    let mut rules = name_rules("deberta.");
-    let spec = config::read(config, &KEYS, |fields, spec| {
-        let texts = spec.positions.longest_text();
-        let terms = terms_by_distance(fields, spec, &mut rules);
-        if terms.contains(&true) {
-            spec.distances = Some(distances(fields, texts));
-        }
+    read_as(config, distances, |fields, layers, terms| {
         let own = if fields.flag_or("share_att_key", false) { "" } else { "pos_" };
-        for (number, layer) in spec.layers.iter_mut().enumerate() {
+        for (number, layer) in layers.iter_mut().enumerate() {
             let name = |part: &str| format!("encoder.layer.{number}.attention.self.{part}_proj");
             *layer = Layer {
                 query_key_value: Product::biased(["query", "key", "value"].map(name)),
@@ -33,6 +27,27 @@ pub fn read(config: ConfigFile<'_>) -> Read {
                 ..config::layer(number)
             };
         }
+    })
+}
+
+/// Reads a configuration of either version: `distances` for texts of so many tokens, and `layers` with what
+/// [`terms_by_distance`] gives.
+///
+/// # Errors
+/// As [`config::read`]; `Unsupported` for embeddings and heads of their own width.
+pub(super) fn read_as(
+    config: ConfigFile<'_>,
+    distances: fn(&mut Fields<'_>, usize) -> Distances,
+    layers: impl FnOnce(&mut Fields<'_>, &mut [Layer], [bool; 2]),
+) -> Read {
+    let mut rules = name_rules("deberta.");
+    let spec = config::read(config, &KEYS, |fields, spec| {
+        let texts = spec.positions.longest_text();
+        let terms = terms_by_distance(fields, spec, &mut rules);
+        if terms.contains(&true) {
+            spec.distances = Some(distances(fields, texts));
+        }
+        layers(fields, &mut spec.layers, terms);
     })?;
     only_sizes(config, &spec)?;
     Ok((spec, rules))
@@ -40,7 +55,7 @@ pub fn read(config: ConfigFile<'_>) -> Read {
 
 /// Reads segments, positions and the factor on scores; returns whether scores have the products of queries, and those of keys,
 /// with what they meet by distance.
-pub(super) fn terms_by_distance(fields: &mut Fields<'_>, spec: &mut EncoderSpec, rules: &mut NameRules) -> [bool; 2] {
+fn terms_by_distance(fields: &mut Fields<'_>, spec: &mut EncoderSpec, rules: &mut NameRules) -> [bool; 2] {
     if fields.get("type_vocab_size").is_some() {
         segments(fields, spec);
     }
@@ -59,7 +74,7 @@ pub(super) fn terms_by_distance(fields: &mut Fields<'_>, spec: &mut EncoderSpec,
 }
 
 /// Refuses embeddings and heads of another width than the encoder's.
-pub(super) fn only_sizes(config: ConfigFile<'_>, spec: &EncoderSpec) -> Result<()> {
+fn only_sizes(config: ConfigFile<'_>, spec: &EncoderSpec) -> Result<()> {
     for (key, known) in [("embedding_size", spec.hidden), ("attention_head_size", spec.head_dim)] {
         only(key, config.values.get(key).unwrap_or_default(), &[json!(known)], config.path)?;
     }
