@@ -19,11 +19,14 @@ pub struct TopK {
 }
 
 impl TopK {
-    /// The parts of a row, and the columns of each: at most 65,536, fewer where there are few rows.
+    /// The most columns of a part: a workgroup's steps are few enough for any driver.
+    pub(crate) const LONGEST: usize = 1 << 16;
+
+    /// The parts of a row, and the columns of each: at most [`TopK::LONGEST`], fewer where there are few rows.
     pub(crate) fn parts(&self, rows: usize, columns: usize) -> (usize, usize) {
         /// Workgroups that keep a large device busy.
         const BUSY: usize = 1024;
-        let most = 1 << 16;
+        let most = Self::LONGEST;
         let busy = (rows * columns).div_ceil(BUSY).next_power_of_two();
         // Parts are joined in one step, which takes as many columns as a part has.
         let joined = (columns * self.count).div_ceil(most).next_power_of_two();

@@ -6,8 +6,6 @@ layout(std430, binding = 4) writeonly buffer Y { float y[]; };
 layout(push_constant) uniform Push {
     uint queries;
     uint documents;
-    // Rows of all documents.
-    uint rows;
     // Columns of a vector.
     uint depth;
 } push;

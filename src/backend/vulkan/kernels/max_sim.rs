@@ -53,6 +53,6 @@ pub fn max_sim(to: &mut Lowering<'_>, _: &MaxSim) -> Result<()> {
         How::Matrix => [documents.div_ceil(EACH), queries.div_ceil(chosen.tile.beside)],
         _ => [documents, queries],
     };
-    let build = (chosen.make)(to, TextPairs { queries, documents, rows, depth: depth as u32 }, chosen.tile)?;
+    let build = (chosen.make)(to, TextPairs { queries, documents, depth: depth as u32 }, chosen.tile)?;
     to.add(build, "", &[], [Extent::Fixed(across), Extent::Fixed(down), Extent::Continued { axis: 0 }])
 }

@@ -10,15 +10,13 @@ use crate::ops::{Counts, TopK};
 
 /// The most elements that a workgroup can choose.
 const MOST: usize = 1000;
-/// The most columns of a part.
-const LONGEST: usize = 1 << 16;
 
 /// `top_k`
 pub fn top_k(to: &mut Lowering<'_>, op: &TopK) -> Result<()> {
     let columns = to.shape(0).columns();
     let rows = to.shape(0).elements(Counts::default()) / columns;
     let (parts, part) = op.parts(rows, columns);
-    if op.count > MOST || parts * op.count > LONGEST {
+    if op.count > MOST || parts * op.count > TopK::LONGEST {
         return Err(to.unsupported(format!("{} of {columns} columns, at most {MOST} are known", op.count)));
     }
     let count = op.count as u32;
