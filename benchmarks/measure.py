@@ -38,6 +38,26 @@ def rounds(rivals: dict[str, Callable[[], object]], repeats: int, pause: float =
     return seconds
 
 
+def turns(ways: dict[str, Callable[[], object]], repeats: int, warm: float = 0.5) -> dict[str, list[float]]:
+    """Seconds of each way, without a pause, in turns of changing order, after `warm` seconds of each."""
+    for way in ways.values():
+        end = time.perf_counter() + warm
+        while time.perf_counter() < end:
+            way()
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(repeats):
+        for name in list(ways)[:: 1 if number % 2 else -1]:
+            start = time.perf_counter()
+            ways[name]()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def medians(seconds: dict[str, list[float]]) -> dict[str, float]:
+    """The median of each."""
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
 def ratio(ours: list[float], theirs: list[float]) -> float:
     """How many times as fast we are: the median of the rounds' own ratios."""
     return statistics.median(other / own for own, other in zip(ours, theirs, strict=True))

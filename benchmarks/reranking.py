@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 import random_model
 import workloads
-from search import turns
+from measure import medians, turns
 
 from grilly import CrossEncoder
+
+ROUNDS = 9
 
 
 def pairs_of(count: int, query: int, document: int, seed: int) -> list[tuple[str, str]]:
@@ -88,7 +90,7 @@ def pairs(given: argparse.Namespace, folder: Path) -> None:
                 for name, model in models.items()
                 for size in ((32, 128) if cpu else (128, 512))
             }
-            seconds = turns({"ours": partial(ours.predict, texts), **rivals})
+            seconds = medians(turns({"ours": partial(ours.predict, texts), **rivals}, ROUNDS))
             best = min(rivals, key=seconds.__getitem__)
             print(
                 f"{ours.device_name}: 1000 pairs of {query + document + 3} tokens: ours "
@@ -105,7 +107,9 @@ def beginning(given: argparse.Namespace, folder: Path) -> None:
     with CrossEncoder(path, device=given.device, dtype=dtype, **options) as model:
         alone = np.concatenate([model.predict(together[:3][place : place + 1]) for place in range(3)])
         assert np.array_equal(model.predict(together)[:3], alone), "other bits"
-        seconds = turns({"one query": partial(model.predict, together), "others": partial(model.predict, apart)})
+        seconds = medians(
+            turns({"one query": partial(model.predict, together), "others": partial(model.predict, apart)}, ROUNDS)
+        )
         print(
             f"{model.device_name}: 200 documents of 50 tokens after a common beginning of 100: "
             f"{1e3 * seconds['one query']:.1f} ms, without one {1e3 * seconds['others']:.1f} ms, "

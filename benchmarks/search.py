@@ -14,13 +14,12 @@ Ratios are those of medians; above 1 this package is faster.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
+from measure import medians, turns
 
 from grilly import Index, _core
 
@@ -28,21 +27,6 @@ ROUNDS = 9
 #: Vectors of a query, and of a document, and their columns.
 ASKED, TOKENS, COLUMNS = 32, 128, 128
 WIDTH = 384
-
-
-def turns(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The median seconds of each way, run in turns after half a second of each."""
-    for way in ways.values():
-        end = time.perf_counter() + 0.5
-        while time.perf_counter() < end:
-            way()
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(ROUNDS):
-        for name in list(ways)[:: 1 if number % 2 else -1]:
-            start = time.perf_counter()
-            ways[name]()
-            taken[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in taken.items()}
 
 
 def maxsim(given: argparse.Namespace) -> None:
@@ -85,7 +69,7 @@ def maxsim(given: argparse.Namespace) -> None:
         assert difference < 2e-2, difference  # torch rounds products to float16
         blocks = [n for n in (1000, 5000, 20_000) if n * TOKENS * 64 * count < 30e9]
         rivals = {f"torch, blocks of {n}": partial(of_torch, queries, n) for n in blocks}
-        seconds = turns({"ours": partial(ours, own), "copy": copy, **rivals})
+        seconds = medians(turns({"ours": partial(ours, own), "copy": copy, **rivals}, ROUNDS))
         rival, taken = min(seconds[name] for name in rivals), seconds["ours"]
         print(
             f"{engine.device}: maxsim, {count} queries, {given.documents} documents: ours {1e3 * taken:.3f} ms "
@@ -128,7 +112,7 @@ def index(given: argparse.Namespace) -> None:
         queries = rng.standard_normal((count, WIDTH), np.float32)
         difference = np.abs(ours.search(queries, 10).scores - rival(queries)[0]).max()
         assert difference < (1e-3 if cpu else 0.3), difference  # torch rounds scores to float16
-        seconds = turns({"ours": partial(ours.search, queries, 10), "rival": partial(rival, queries)})
+        seconds = medians(turns({"ours": partial(ours.search, queries, 10), "rival": partial(rival, queries)}, ROUNDS))
         print(
             f"{ours.device}: {count} queries, {given.rows} rows of {WIDTH}, top 10: ours {1e3 * seconds['ours']:.3f} "
             f"ms, {name} {1e3 * seconds['rival']:.3f} ms, ratio {seconds['rival'] / seconds['ours']:.2f}, "

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 
+import measure
 import numpy as np
 import workloads
 
@@ -32,13 +32,8 @@ def main() -> None:
             "iterator": lambda: [None for _ in model.encode(iter(texts))],
         }
         assert np.array_equal(np.concatenate(list(model.encode(iter(texts)))), model.encode(texts)), "other rows"
-        taken: dict[str, list[float]] = {name: [] for name in ways}
-        for number in range(given.rounds):
-            for name in list(ways)[:: 1 if number % 2 else -1]:
-                start = time.perf_counter()
-                ways[name]()
-                taken[name].append(time.perf_counter() - start)
-        ratio = statistics.median(a / b for a, b in zip(taken["list"], taken["iterator"], strict=True))
+        taken = measure.turns(ways, given.rounds, warm=0)
+        ratio = measure.ratio(taken["iterator"], taken["list"])
         rate = given.texts / statistics.median(taken["iterator"])
         print(f"{model.device_name}: {given.texts} texts, iterator {ratio:.3f} of the list's rate, {rate:.0f} texts/s")
 
