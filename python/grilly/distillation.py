@@ -19,10 +19,10 @@ from grilly.distilled_tokens import Distilled, distilled_tokens
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.everywhere import EVERYWHERE
 from grilly.inputs import as_int, as_list, logger, need_one_of, need_type, path_text, positive
+from grilly.safetensors_file import safetensors
 from grilly.sentence_transformer import SentenceTransformer
 from grilly.sentence_transformer.calls import progress
 from grilly.sentence_transformer.encoding import Encoding
-from grilly.tiny_checkpoints import safetensors
 
 __all__ = ["distill", "principal_components", "zipf_weights"]
 

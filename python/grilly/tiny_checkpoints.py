@@ -2,40 +2,18 @@
 
 import gzip
 import json
-import struct
-from collections.abc import Mapping
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
-
 from grilly import _core
 from grilly.drawn import draw
 from grilly.errors import InvalidArgumentError
+from grilly.safetensors_file import safetensors
 
 #: Of each `model_type`: the JSON files of the folder, and the names and shapes of the tensors of each part.
 TABLE = Path(__file__).with_name("tiny_checkpoints.json.gz")
-
-
-#: Element types of tensors that are written, with their names in the file.
-KINDS = {"float32": "F32", "float16": "F16", "int64": "I64"}
-
-
-def safetensors(tensors: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """A file of tensors of these types: 8 bytes of the header's length, the header in JSON, the tensors' bytes."""
-    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    body, end = [], 0
-    for name, array in tensors.items():
-        data = array.astype(array.dtype.newbyteorder("<")).tobytes()
-        kind = KINDS[array.dtype.name]
-        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [end, end + len(data)]}
-        body.append(data)
-        end += len(data)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + b"".join(body)
 
 
 def tiny_checkpoint(model_type: str, folder: str | PathLike[str], *, seed: int = 0) -> Path:

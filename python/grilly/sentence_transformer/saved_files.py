@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from grilly.errors import InvalidArgumentError, ModelFormatError
 from grilly.hub import WEIGHTS
+from grilly.safetensors_file import safetensors_of
 
 __all__ = ["copy", "put", "read_json", "refuse_links", "write_json", "write_tensors"]
 
@@ -90,13 +91,5 @@ def write_json(path: Path, values: Any) -> None:
 
 def write_tensors(path: Path, tensors: dict[str, tuple[str, list[int], bytes]]) -> None:
     """Writes a safetensors file, of each tensor by its name the type, the axes and the bytes."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    start = 0
-    for name, (dtype, axes, content) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": axes, "data_offsets": [start, start + len(content)]}
-        start += len(content)
-    text = json.dumps(header).encode()
-    # The tensors begin at a multiple of 8 bytes.
-    text += b" " * (-len(text) % 8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join([len(text).to_bytes(8, "little"), text, *(content for *_, content in tensors.values())]))
+    path.write_bytes(safetensors_of(tensors))
