@@ -17,6 +17,13 @@ def strict() -> bool:
     return bool(_core.settings()["GRILLY_STRICT"])
 
 
+def to_cpu(operation: str, error: Exception) -> None:
+    """Notes that `operation` runs on the CPU because of `error`, which is raised instead with `GRILLY_STRICT=1`."""
+    if strict():
+        raise error
+    note(operation, error)
+
+
 def note(operation: str, error: Exception) -> None:
     """Counts a fallback of `operation` to the CPU because of `error`; the first one logs a warning."""
     with _lock:

@@ -12,14 +12,13 @@ from grilly.errors import DeviceError, InvalidArgumentError
 from grilly.inputs import device_name, logger
 from grilly.resources import need
 from grilly.search.texts import max_sim_on
-from grilly.tensors import as_array, holds_tensors, to_tensor
+from grilly.tensors import holds_tensors, to_tensor
+from grilly.token_matrices import EMPTY, matrices
 
 __all__ = ["LATE_SIMILARITIES", "maxsim", "maxsim_pairwise", "mean_maxsim", "mean_maxsim_pairwise"]
 
 Vectors = npt.NDArray[np.float64]
 Host = npt.NDArray[Any]
-#: The score of a document without a vector, below that of any other.
-EMPTY = -1e9
 
 
 def maxsim(
@@ -67,17 +66,11 @@ def maxsim(
     """
     queries, documents = both(a, b, a_mask, b_mask)
     need((len(queries), len(documents)), np.float32, f"scores of {len(queries)} and {len(documents)} texts")
-    found = None if device is None else scores_on(device_name(device), queries, documents)
-    if found is not None:
-        if length_normalize:
-            found /= np.array([max(len(query), 1) for query in queries], np.float32)[:, None]
-        return to_tensor(found) if holds_tensors(a) or holds_tensors(b) else found
-    scores = np.empty((len(queries), len(documents)), np.float32)
-    wide_queries = [np.array(query, np.float64) for query in queries]
-    for column, document in enumerate(documents):
-        wide = np.array(document, np.float64)
-        for row, query in enumerate(wide_queries):
-            scores[row, column] = score(query, wide, length_normalize)
+    scores = None if device is None else scores_on(device_name(device), queries, documents)
+    if scores is None:
+        scores = pair_by_pair(queries, documents, length_normalize)
+    elif length_normalize:
+        scores /= np.array([max(len(query), 1) for query in queries], np.float32)[:, None]
     return to_tensor(scores) if holds_tensors(a) or holds_tensors(b) else scores
 
 
@@ -183,6 +176,17 @@ def score(query: Vectors, document: Vectors, mean: bool) -> float:
     return total / max(len(query), 1) if mean else total
 
 
+def pair_by_pair(queries: list[Host], documents: list[Host], mean: bool) -> npt.NDArray[np.float32]:
+    """Scores `(N, M)`, or their means, each rounded from float64."""
+    scores = np.empty((len(queries), len(documents)), np.float32)
+    wide = [np.array(query, np.float64) for query in queries]
+    for column, document in enumerate(documents):
+        own = np.array(document, np.float64)
+        for row, query in enumerate(wide):
+            scores[row, column] = score(query, own, mean)
+    return scores
+
+
 def scores_on(device: str, queries: list[Host], documents: list[Host]) -> npt.NDArray[np.float32] | None:
     """Scores `(N, M)` that a GPU computes; None where it cannot, or is not asked to."""
     if device == "cpu":
@@ -192,9 +196,7 @@ def scores_on(device: str, queries: list[Host], documents: list[Host]) -> npt.ND
     try:
         return max_sim_on(_core.engine(device.replace("auto", "vulkan")), columns, narrow, queries, documents)
     except DeviceError as error:
-        if fallbacks.strict():
-            raise
-        fallbacks.note("maxsim", error)
+        fallbacks.to_cpu("maxsim", error)
         return None
 
 
@@ -209,35 +211,3 @@ def both(a: Any, b: Any, a_mask: Any, b_mask: Any) -> tuple[list[Host], list[Hos
     if any(len(document) == 0 for document in documents):
         logger.warning("a document without a vector that is scored has the score %g", EMPTY)
     return queries, documents
-
-
-def matrices(given: Any, mask: Any, name: str) -> list[npt.NDArray[Any]]:
-    """The vectors of each text that count `(T, D)`."""
-    if isinstance(given, list | tuple):
-        texts = [np.asarray(as_array(text)) for text in given]
-        whole = False
-    else:
-        array = np.asarray(as_array(given))
-        texts, whole = list(array[None] if array.ndim == 2 else array), array.ndim == 3
-    for place, text in enumerate(texts):
-        if text.ndim != 2 or text.dtype.kind not in "fiu":
-            raise InvalidArgumentError(
-                f"{name}[{place}] is {text.dtype} of shape {text.shape}, expected numbers (T, D)"
-            )
-    if mask is None:
-        return [text[text.any(axis=1)] for text in texts] if whole else texts
-    if isinstance(mask, list | tuple):
-        masks = [np.asarray(as_array(each)) for each in mask]
-    else:
-        array = np.asarray(as_array(mask))
-        masks = list(array[None] if array.ndim == 1 and len(texts) == 1 else array)
-    if len(masks) != len(texts):
-        raise InvalidArgumentError(f"{name}_mask has {len(masks)} masks for {len(texts)} texts")
-    kept = [each.astype(bool) for each in masks]
-    for place, (text, each) in enumerate(zip(texts, kept, strict=True)):
-        # As in the reference, the mask of a batch covers its longest text.
-        if each.ndim != 1 or len(each) < len(text) or each[len(text) :].any():
-            raise InvalidArgumentError(
-                f"{name}_mask[{place}] has shape {each.shape}, but {name}[{place}] {len(text)} vectors"
-            )
-    return [text[each[: len(text)]] for text, each in zip(texts, kept, strict=True)]

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.late_interaction import matrices, maxsim, maxsim_pairwise
+from grilly.late_interaction import maxsim, maxsim_pairwise
 from grilly.tensors import as_array, holds_tensors, to_tensor
+from grilly.token_matrices import matrices
 
 __all__ = [
     "colbert_kd_scores", "colbert_scores", "colbert_scores_pairwise", "grouped", "mean_colbert_kd_scores",

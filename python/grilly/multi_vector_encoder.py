@@ -205,9 +205,10 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
 
     def _own_pooling(self) -> HierarchicalTokenPooling | None:
         """The pooling among the modules, which is the last of them."""
-        settings = json.loads(self._core.module_settings)[-1]
-        if settings.pop("kind") != HierarchicalTokenPooling.__name__:
+        if self._core.modules[-1][0] != HierarchicalTokenPooling.__name__:
             return None
+        settings = json.loads(self._core.module_settings)[-1]
+        del settings["kind"]
         return HierarchicalTokenPooling(settings.pop("pool_factor"), **settings)
 
     def rank(

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.inputs import positive
-from grilly.late_interaction import EMPTY, both
+from grilly.late_interaction import both
 from grilly.late_scores import grouped, like
 from grilly.resources import need
+from grilly.token_matrices import EMPTY
 
 __all__ = ["XTRKDScores", "XTRScores", "xtr_kd_scores", "xtr_scores", "xtr_scores_pairwise"]
 

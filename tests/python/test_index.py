@@ -121,6 +121,25 @@ def test_maxsim(place, dtype):
     assert found.rows[:, -1].tolist() == [1, 1, 1], "a text without vectors comes last"
 
 
+def test_texts_added_one_by_one(place):
+    whole, single = (Index(24, "maxsim", "int8", device=place, block_bytes=3000) for _ in range(2))
+    whole.add(TEXTS)
+    for number, text in enumerate(TEXTS):
+        assert single.add([text]) == range(number, number + 1)
+        single.search(ASKED[:1], 1)  # copies on the device are of texts before
+    assert all(map(np.array_equal, single.search(ASKED, 12), whole.search(ASKED, 12)))
+    # Padding with zeros is no text, as for maxsim; types without texts.
+    padded = np.zeros((2, 40, 24), np.float32)
+    padded[0, :3], padded[1] = TEXTS[0], TEXTS[4]
+    assert single.add(padded) == range(12, 14) and single.add([]) == range(14, 14)
+    found = single.search(ASKED[:1], 14)
+    order = np.argsort(found.rows[0])
+    assert np.array_equal(found.scores[0][order][12:], found.scores[0][order][[0, 4]])
+    for wrong in ("ab", 3, np.zeros((2, 2, 2, 2)), [np.zeros(24)], [["a"]]):
+        with pytest.raises(InvalidArgumentError):
+            single.add(wrong)
+
+
 def test_equal_scores_come_in_the_order_of_the_rows(place):
     index = Index(1, "dot", device=place, block_bytes=1)
     index.add(np.float32([[1], [2]] * 100))

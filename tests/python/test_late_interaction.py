@@ -106,3 +106,9 @@ def test_names():
 def test_what_is_refused(call, words):
     with pytest.raises(InvalidArgumentError, match=words):
         call()
+
+
+@pytest.mark.parametrize("wrong", ["ab", 3, np.zeros((2, 2, 2, 2), np.float32), np.zeros(3, np.float32)])
+def test_what_is_no_texts_is_refused(wrong):
+    with pytest.raises(InvalidArgumentError, match="expected"):
+        maxsim(wrong, DOCUMENTS)

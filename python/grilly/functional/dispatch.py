@@ -148,9 +148,9 @@ def evaluate(operation: str, body: Callable[..., Found], *operands: Prepared | N
         device = _core.engine("vulkan")
         return _run(device, body, operands, alike, _core.Array.numpy)
     except DeviceError as error:
-        if fallbacks.strict() or (device is not None and device.backend == "cpu"):
+        if device is not None and device.backend == "cpu":
             raise
-        fallbacks.note(operation, error)
+        fallbacks.to_cpu(operation, error)
     return _run(_core.engine("cpu"), body, operands, alike, _core.Array.numpy)
 
 

@@ -13,11 +13,33 @@ from grilly.closed import closed
 from grilly.errors import DeviceError, DeviceMemoryError
 from grilly.functional.checks import whole
 
-__all__ = ["Block", "Blocks", "OnDevice", "opened", "rows_of_block"]
+__all__ = ["Block", "Blocks", "Grown", "OnDevice", "opened", "rows_of_block"]
 
 Host = npt.NDArray[Any]
 #: The arrays of a block, each with a row for each row of the index. A block that changes is another list.
 Block = list[Host]
+
+
+@closed()
+class Grown:
+    """Arrays that grow by rows, in memory that doubles when it is full."""
+
+    def __init__(self, arrays: Block) -> None:
+        self.arrays = self._memory = arrays
+
+    def add(self, rows: Block, most: int) -> None:
+        """Rows after those that are there, `most` in the end at most."""
+        held = len(self.arrays[0])
+        count = held + len(rows[0])
+        if len(self._memory[0]) < count or not self._memory[0].flags.writeable:
+            room = max(count, min(2 * held, most))
+            larger = [np.empty((room, *array.shape[1:]), array.dtype) for array in rows]
+            for new, old in zip(larger, self.arrays, strict=True):
+                new[:held] = old
+            self._memory = larger
+        for array, own in zip(self._memory, rows, strict=True):
+            array[held:count] = own
+        self.arrays = [array[:count] for array in self._memory]
 
 
 @closed()
@@ -26,8 +48,7 @@ class Blocks:
 
     def __init__(self, size: int) -> None:
         self.size, self.rows = size, 0
-        self._blocks: list[Block] = []
-        self._memory: Block = []  # of the last block, with room for more rows
+        self._blocks: list[Grown] = []
 
     def add(self, arrays: Block) -> None:
         """Rows after those that are there; whole blocks of them are kept as they are, without a copy."""
@@ -37,38 +58,24 @@ class Blocks:
             taken = min(count - start, self.size - held)
             own = [array[start : start + taken] for array in arrays]
             if held:
-                self._append(held, own)
+                self._blocks[-1].add(own, self.size)
             else:
-                self._blocks.append(own)
-                self._memory = own
+                self._blocks.append(Grown(own))
             self.rows += taken
             start += taken
 
-    def _append(self, held: int, rows: Block) -> None:
-        """Rows at the end of the last block, whose memory doubles when it is full."""
-        count = held + len(rows[0])
-        if len(self._memory[0]) < count or not self._memory[0].flags.writeable:
-            room = min(max(2 * held, count), self.size)
-            larger = [np.empty((room, *array.shape[1:]), array.dtype) for array in rows]
-            for new, old in zip(larger, self._blocks[-1], strict=True):
-                new[:held] = old
-            self._memory = larger
-        for array, own in zip(self._memory, rows, strict=True):
-            array[held:count] = own
-        self._blocks[-1] = [array[:count] for array in self._memory]
-
     def __iter__(self) -> Iterator[tuple[int, Block]]:
         """Each block, with the number of its first row."""
-        return zip(range(0, self.rows, self.size), self._blocks, strict=True)
+        return zip(range(0, self.rows, self.size), (block.arrays for block in self._blocks), strict=True)
 
     def at(self, rows: Host) -> Block:
         """Some rows of each array."""
-        first = self._blocks[0]
+        first = self._blocks[0].arrays
         found = [np.empty((len(rows), *array.shape[1:]), array.dtype) for array in first]
         blocks = rows // self.size
         for block in np.unique(blocks):
             own = blocks == block
-            for to, array in zip(found, self._blocks[block], strict=True):
+            for to, array in zip(found, self._blocks[block].arrays, strict=True):
                 to[own] = array[rows[own] - block * self.size]
         return found
 
@@ -145,8 +152,8 @@ def opened(device: str, device_memory: Any, block_bytes: Any) -> OnDevice:
     try:
         engine = _core.engine(device)
     except DeviceError as error:
-        if fallbacks.strict() or device == "cpu":
+        if device == "cpu":
             raise
-        fallbacks.note("Index", error)
+        fallbacks.to_cpu("Index", error)
         engine = _core.engine("cpu")
     return OnDevice(engine, room, most)

@@ -236,9 +236,9 @@ class Index:
         try:
             return work()
         except DeviceError as error:
-            if fallbacks.strict() or self.device == "cpu":
+            if self.device == "cpu":
                 raise
-            fallbacks.note("Index.search", error)
+            fallbacks.to_cpu("Index.search", error)
         self._device = OnDevice(_core.engine("cpu"), None, self._device.block_bytes)
         return work()
 

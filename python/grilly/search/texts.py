@@ -11,16 +11,14 @@ import numpy.typing as npt
 
 from grilly import _core
 from grilly.closed import closed
-from grilly.errors import InvalidTypeError
-from grilly.search.blocks import Block, OnDevice, rows_of_block
+from grilly.search.blocks import Block, Grown, OnDevice, rows_of_block
 from grilly.search.rows import KINDS, Call
 from grilly.search.vectors import checked
+from grilly.token_matrices import EMPTY, matrices
 
-__all__ = ["EMPTY", "Texts", "max_sim_on"]
+__all__ = ["Texts", "max_sim_on"]
 
 Host = npt.NDArray[Any]
-#: The score of a document without a vector, below that of any other.
-EMPTY = -1e9
 #: Vectors of a query, for an estimate of memory.
 LONG = 32
 #: Queries that a GPU compares at a time: workgroups along an axis.
@@ -33,6 +31,8 @@ class Texts:
 
     def __init__(self, columns: int, dtype: str, call: Call, size: int) -> None:
         self.columns, self.kind, self.call, self.size = columns, KINDS[dtype], call, size
+        # Of each block its vectors, and the block.
+        self._rows: list[Grown] = []
         self._blocks: list[Block] = []
 
     @property
@@ -43,21 +43,29 @@ class Texts:
     def add(self, texts: Any, finite: bool = True) -> None:
         """Texts after those that are there."""
         rows, starts = packed(texts, self.columns, "vectors", finite)
-        self.add_block([*self.kind.encode(self.call, rows), starts])
+        if len(starts) > 1:
+            self.add_block([*self.kind.encode(self.call, rows), starts])
 
     def add_block(self, block: Block) -> None:
-        """Texts as a block has them, cut into blocks of `size` rows; a text is never cut."""
+        """Texts as a block has them, in blocks of at most `size` rows; a text is never cut."""
         starts, first = block[-1], 0
+
+        def fits(rows: int) -> int:
+            """The end of the texts from `first` on that have at most so many rows together."""
+            return int(np.searchsorted(starts, starts[first] + rows, side="right")) - 1
+
         while first < len(starts) - 1:
-            last = self._blocks[-1] if self._blocks and 2 * self._blocks[-1][-1][-1] < self.size else None
-            room = self.size - (int(last[-1][-1]) if last else 0)
-            end = max(int(np.searchsorted(starts, starts[first] + room, side="right")) - 1, first + 1)
-            rows = slice(starts[first], starts[end])
-            part = [*(array[rows] for array in block[:-1]), (starts[first : end + 1] - starts[first]).astype(np.int32)]
-            if last:
-                self._blocks[-1] = joined(last, part)
+            held = int(self._blocks[-1][-1][-1]) if self._blocks else self.size
+            grows = fits(self.size - held) > first and held < self.size
+            end = fits(self.size - held) if grows else max(fits(self.size), first + 1)
+            part = [array[starts[first] : starts[end]] for array in block[:-1]]
+            begins = (starts[first : end + 1] - starts[first]).astype(np.int32)
+            if grows:
+                self._rows[-1].add(part, self.size)
+                begins = np.concatenate([self._blocks.pop()[-1], np.int32(held) + begins[1:]])
             else:
-                self._blocks.append(part)
+                self._rows.append(Grown(part))
+            self._blocks.append([*self._rows[-1].arrays, begins])
             first = end
 
     def queries(self, queries: Any, finite: bool = True) -> tuple[list[Block], int]:
@@ -106,13 +114,14 @@ def max_sim(
         return call("max_sim", queries, documents, query_starts, starts)[0]
     # The products have the same bits everywhere; sums are added in order.
     products = call("matmul", queries, documents, transpose_b=True)[0].numpy()
-    scores = np.zeros((len(query_starts.numpy()) - 1, len(starts.numpy()) - 1), np.float32)
-    for column, (first, end) in enumerate(pairwise(starts.numpy().tolist())):
+    rows, columns = (list(pairwise(each.numpy().tolist())) for each in (query_starts, starts))
+    scores = np.zeros((len(rows), len(columns)), np.float32)
+    for column, (first, end) in enumerate(columns):
         if first == end:
             scores[:, column] = EMPTY
             continue
         largest = products[:, first:end].max(axis=1)
-        for row, (begin, stop) in enumerate(pairwise(query_starts.numpy().tolist())):
+        for row, (begin, stop) in enumerate(rows):
             for value in largest[begin:stop]:
                 scores[row, column] += value
     return queries.engine.upload(scores)
@@ -125,29 +134,19 @@ def max_sim_on(
     call, device = Call(_core.numerics_name()), OnDevice(engine, 0, None)
     dtype = "float16" if narrow and not call.is_everywhere else "float32"
     store = Texts(columns, dtype, call, rows_of_block(device.block_bytes, KINDS[dtype].row_bytes(columns)))
-    store.add([rows.reshape(len(rows), -1 if len(rows) else columns) for rows in documents], finite=False)
-    forms, count = store.queries(
-        [rows.reshape(len(rows), -1 if len(rows) else columns) for rows in queries], finite=False
-    )
+    store.add(documents, finite=False)
+    forms, count = store.queries(queries, finite=False)
     given = store.ready([engine.upload(array) for array in forms[-1]])
     parts = [store.scores(given, device.arrays(first, block, 0)).numpy() for first, _, block in store]
     return np.concatenate([np.empty((count, 0), np.float32), *parts], axis=1)
 
 
-def joined(first: Block, second: Block) -> Block:
-    """The texts of two blocks."""
-    rows = (np.concatenate(pair) for pair in zip(first[:-1], second[:-1], strict=True))
-    return [*rows, np.concatenate([first[-1], first[-1][-1] + second[-1][1:]])]
-
-
 def packed(
     texts: Any, columns: int, name: str, finite: bool = True
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Matrices as one `(T, D)`, float32, and where each one's rows begin; a matrix alone is one text."""
-    if isinstance(texts, np.ndarray) and texts.ndim == 2:
-        texts = [texts]
-    if not isinstance(texts, Sequence | np.ndarray) or isinstance(texts, str | bytes):
-        raise InvalidTypeError(f"{name} are of type {type(texts).__name__}, expected a list of matrices (T, {columns})")
-    rows = [checked(text, columns, f"{name}[{place}]", finite) for place, text in enumerate(texts)]
+    """Texts, as `matrices` takes them, as one `(T, D)`, float32, and where each one's rows begin."""
+    rows = [
+        checked(text, columns, f"{name}[{place}]", finite) for place, text in enumerate(matrices(texts, None, name))
+    ]
     starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return np.concatenate([np.empty((0, columns), np.float32), *rows]), starts
