@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grilly import SentenceTransformer
+from grilly import SentenceTransformer, _core
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.sentence_transformer.after_pooling import ACTIVATIONS
+from grilly.sentence_transformer.windows import check_model, pooled
 
 SENTENCES = [f"Sentence {number} tells of the {word}." for number, word in enumerate("sea hill rain wood sun".split())]
 TEXT = " ".join(SENTENCES)
@@ -102,15 +104,36 @@ def test_other_modes_of_pooling(real_model_path: Path, mode: str) -> None:
         model.max_seq_length = 128
         by_engine = model.encode(TEXT)
         rows = model.encode(TEXT, output_value="token_embeddings")
-        from grilly.sentence_transformer.windows import pooled
-
         assert np.abs(pooled(model, [rows], [mode])[0] - by_engine).max() < 1e-6
         if mode in ("cls", "lasttoken"):
             with pytest.raises(UnsupportedError, match=f"pools by {mode}"):
                 model.encode_chunks(TEXT, SENTENCES)
 
 
-@pytest.mark.parametrize("name", ["dense_wider", "normalize_of_tokens"])
+AFTER_POOLING = (
+    "dense_tanh dense_identity dense_relu dense_gelu dense_silu dense_wider dense_no_bias dense_two dense_residual "
+    "dense_residual_projected layer_norm dropout every_module"
+).split()
+
+
+@pytest.mark.parametrize("name", AFTER_POOLING)
+def test_modules_after_pooling_are_those_of_the_engine(checkpoint: Callable[[str], Path], name: str) -> None:
+    with SentenceTransformer(checkpoint(name), device="cpu") as model:
+        rows = [model.encode(text, output_value="token_embeddings") for text in SENTENCES]
+        by_engine = model.encode(SENTENCES)
+        assert np.abs(pooled(model, rows, check_model(model)) - by_engine).max() < 1e-6
+        model.max_seq_length = LIMIT
+        found = model.encode([TEXT, SHORT], output_value=None, windows=4)
+        expected = pooled(model, [found[0]["token_embeddings"]], check_model(model))
+        assert np.array_equal(model.encode([TEXT, SHORT], windows=4)[0], expected[0])
+        assert np.array_equal(model.encode([TEXT, SHORT], windows=4)[1], model.encode(SHORT))
+
+
+def test_every_activation_of_a_dense_is_known() -> None:
+    assert set(dict(_core.module_rows())["Dense"]) == set(ACTIVATIONS)
+
+
+@pytest.mark.parametrize("name", ["dense_of_tokens", "normalize_of_tokens"])
 def test_models_that_pool_other_rows_are_refused(checkpoint: Callable[[str], Path], name: str) -> None:
     with SentenceTransformer(checkpoint(name), device="cpu") as model:
         for call in (lambda: model.encode([TEXT], windows=4), lambda: model.encode_chunks(TEXT, SENTENCES)):

@@ -72,7 +72,7 @@ class Chunking(Encoding):
             InvalidArgumentError: A span outside the text, without a token, or a part that is not there; a text that
                 needs `windows`.
             UnsupportedError: A model that pools the first or the last token, or has modules between its tokens and the
-                pooling, or after it others than Normalize.
+                pooling.
 
         Source: Günther et al. 2024, "Late Chunking: Contextual Chunk Embeddings Using Long-Context Embedding Models".
 

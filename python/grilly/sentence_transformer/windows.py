@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, UnsupportedError
-from grilly.everywhere import normalized
 from grilly.inputs import as_int, need_type
+from grilly.sentence_transformer.after_pooling import after_pooling, check_after
 from grilly.sentence_transformer.calls import Call
 from grilly.vocabulary import UNLIMITED
 
@@ -119,11 +119,12 @@ def kept_places(special: npt.NDArray[np.bool_], before: bool, after: bool, overl
 def check_model(model: Any) -> tuple[str, ...]:
     """Rejects models of which token rows are not pooled as they are; the modes of pooling."""
     kinds = [type(module).__name__ for module in model]
-    if kinds[:2] != ["Transformer", "Pooling"] or not {"Normalize", "Dropout"}.issuperset(kinds[2:]):
+    if kinds[:2] != ["Transformer", "Pooling"]:
         raise UnsupportedError(
             f"windows and chunks of a model of {', '.join(kinds)}: the rows of a Transformer's tokens are joined where "
-            "Pooling reads them, and only Normalize comes after it"
+            "Pooling reads them"
         )
+    check_after(model)
     if model._core.messages(None) is not None:
         raise UnsupportedError("windows and chunks of a model with a chat template: each text is a message there")
     modes = model[1].pooling_mode
@@ -164,15 +165,13 @@ def weighted(rows: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) ->
 
 
 def pooled(model: Any, tokens: Sequence[Floats], modes: Sequence[str]) -> Floats:
-    """The embedding `(D,)` of each `(T, H)`, by pooling modes one after the other, then normalised if the model does.
+    """The embedding `(D,)` of each `(T, H)`, by pooling modes one after the other and the modules after Pooling.
 
-    Sums are of float64, in the order of the tokens.
+    Sums of pooling are of float64, in the order of the tokens.
     """
     wide = [rows.astype(np.float64) for rows in tokens]
     found = np.stack([np.concatenate([POOLS[mode](rows) for mode in modes]) for rows in wide]).astype(np.float32)
-    if any(type(module).__name__ == "Normalize" for module in model):
-        return normalized(found, model._core.numerics)
-    return found
+    return after_pooling(model, found)
 
 
 def windowed(model: Any, call: Call, texts: Sequence[str], overlap: int) -> Windowed:
