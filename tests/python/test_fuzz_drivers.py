@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-DRIVERS = {"folders": 300, "archives": 200, "tokenizers": 150, "runs": 600, "checkpoints": 40}
+DRIVERS = {"folders": 300, "archives": 200, "tokenizers": 150, "runs": 600, "checkpoints": 40, "indexes": 300}
 
 
 def told(script, *options):

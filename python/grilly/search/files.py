@@ -42,11 +42,12 @@ def write_index(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         blocks = [block for _, _, block in store]
-        for place, (dtype, _) in enumerate(ARRAYS[settings["dtype"]]):
-            write_array(file(f"rows-{place}.npy"), dtype, [block[place] for block in blocks])
+        for place, (dtype, single) in enumerate(ARRAYS[settings["dtype"]]):
+            axes = () if single else (width_of(dtype, settings["columns"]),)
+            write_array(file(f"rows-{place}.npy"), dtype, axes, [block[place] for block in blocks])
         if isinstance(store, Texts):
-            write_array(file("lengths.npy"), "int32", [np.diff(block[-1]) for block in blocks])
-        write_array(file("removed.npy"), "bool", [removed])
+            write_array(file("lengths.npy"), "int32", (), [np.diff(block[-1]) for block in blocks])
+        write_array(file("removed.npy"), "bool", (), [removed])
         text = json.dumps({"version": VERSION, **settings, "rows": store.count}, indent=2) + "\n"
         file(SETTINGS).write_text(text, encoding="utf-8")
         for part, whole in made:
@@ -57,9 +58,14 @@ def write_index(
         raise InvalidArgumentError(f"{folder} cannot be written: {error}") from error
 
 
-def write_array(path: Path, dtype: str, parts: list[npt.NDArray[Any]]) -> None:
-    """Arrays end to end, as one file."""
-    shape = (sum(map(len, parts)), *(parts[0].shape[1:] if parts else ()))
+def width_of(dtype: str, columns: int) -> int:
+    """Elements of a row of vectors."""
+    return (columns + 7) // 8 if dtype == "uint8" else columns
+
+
+def write_array(path: Path, dtype: str, axes: tuple[int, ...], parts: list[npt.NDArray[Any]]) -> None:
+    """Arrays of rows with these axes end to end, as one file."""
+    shape = (sum(map(len, parts)), *axes)
     fields = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, fields)
@@ -80,7 +86,7 @@ def read_index(folder: Path, mmap: bool) -> tuple[dict[str, Any], Block, npt.NDA
     rows, columns = stored.get("rows"), settings["columns"]
     if not isinstance(rows, int) or not isinstance(columns, int) or min(rows, columns - 1) < 0:
         raise InvalidArgumentError(f"{path}: rows or columns is not a number that Index.save writes")
-    if settings["dtype"] not in ARRAYS:
+    if not isinstance(settings["dtype"], str) or settings["dtype"] not in ARRAYS:
         raise InvalidArgumentError(f"{path}: dtype is {settings['dtype']!r}, expected one of {', '.join(ARRAYS)}")
     vectors, block = rows, []
     starts = None
@@ -91,8 +97,7 @@ def read_index(folder: Path, mmap: bool) -> tuple[dict[str, Any], Block, npt.NDA
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
         vectors = int(starts[-1])
     for place, (dtype, single) in enumerate(ARRAYS[settings["dtype"]]):
-        width = (columns + 7) // 8 if dtype == "uint8" else columns
-        shape = (vectors,) if single or not vectors else (vectors, width)
+        shape = (vectors,) if single else (vectors, width_of(dtype, columns))
         block.append(read_array(folder / f"rows-{place}.npy", dtype, shape, mmap))
     if starts is not None:
         block.append(starts)
@@ -103,7 +108,7 @@ def read_array(path: Path, dtype: str, shape: tuple[int, ...], mmap: bool) -> np
     """An array of a type and shape, mapped if it has elements."""
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r" if mmap and all(shape) else None, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # whatever NumPy and Python's tokenizer raise for bytes that they were not made for
         raise InvalidArgumentError(f"{path} cannot be read: {error}") from error
     if array.dtype != np.dtype(dtype) or array.shape != shape:
         raise InvalidArgumentError(f"{path} has {array.dtype} of shape {array.shape}, expected {dtype} of {shape}")
