@@ -1,4 +1,4 @@
-"""Searching embeddings: sentence-transformers' functions, in NumPy."""
+"""Searching embeddings: sentence-transformers' functions."""
 
 import heapq
 import sys
@@ -10,15 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
-from grilly.inputs import as_int, positive
+from grilly.inputs import as_int, device_name, positive
 from grilly.resources import row_products
-from grilly.similarity import cos_sim, floats, unit
+from grilly.search.index import Index
+from grilly.similarity import cos_sim, dot_score, floats, unit
 from grilly.sparse import SparseRows, is_sparse
 from grilly.tensors import as_array, holds_tensors, need_columns
 
 __all__ = ["Score", "chunks", "information_retrieval", "largest", "matrix", "products", "rows_of", "semantic_search"]
 
 Score = Callable[[Any, Any], Any]
+Floats = npt.NDArray[Any]
+#: Score functions that an index computes, and its name of each.
+INDEXED: dict[Score, str] = {cos_sim: "cosine", dot_score: "dot"}
 
 
 def semantic_search(
@@ -28,11 +32,14 @@ def semantic_search(
     corpus_chunk_size: int = 500000,
     top_k: int = 10,
     score_function: Score = cos_sim,
+    device: Any = None,
 ) -> list[list[dict[str, int | float]]]:
     """For each query the `top_k` rows of the corpus with the highest scores, by exhaustive comparison.
 
-    At most the scores of one query chunk with one corpus chunk are in memory. Rows with equal scores are in corpus
-    order; in sentence-transformers torch determines their order.
+    Cosines and dot products of float32 and float16 rows are computed by a `grilly.Index` of each corpus chunk; they have
+    the same bits for any chunks. Others come from `score_function`, and at most the scores of one query chunk with one
+    corpus chunk are in memory. Rows with equal scores are in corpus order; in sentence-transformers torch determines
+    their order. An `Index` that is kept answers many calls faster.
 
     Args:
         query_embeddings: `(N, D)` or `(D,)`; an array, a torch tensor, also a sparse one, `SparseRows`, or a list.
@@ -41,6 +48,8 @@ def semantic_search(
         corpus_chunk_size: Rows of the corpus compared at a time.
         top_k: Maximum rows returned per query; 0 gives empty lists.
         score_function: Of two matrices; default: cosine. It is called with chunks of the input.
+        device: `"vulkan"`, or `"vulkan:N"`: where an index compares rows, or the CPU in its place if it fails; default
+            the CPU.
 
     Returns:
         A list for each query, of dicts with `corpus_id` and `score`, the highest score first.
@@ -61,18 +70,41 @@ def semantic_search(
         sparse = isinstance(queries, SparseRows)
         queries = queries.matrix() if sparse else queries.unsqueeze(0) if holds_tensors(queries) else queries[None]
     top_k = as_int(top_k, "top_k") and positive(top_k, "top_k")
+    place = device_name("cpu" if device is None else device)
+    query_chunk_size = positive(query_chunk_size, "query_chunk_size")
     found: list[list[tuple[float, int]]] = [[] for _ in range(len(queries))]  # best first
-    own = score_function is cos_sim and not is_sparse(queries) and not is_sparse(corpus)
     for start, chunk in chunks(corpus, positive(corpus_chunk_size, "corpus_chunk_size")):
-        chunk = unit(floats(as_array(chunk))) if own else chunk
-        for first, part in chunks(queries, positive(query_chunk_size, "query_chunk_size")):
-            scores = products(unit(floats(as_array(part))), chunk) if own else matrix(score_function(part, chunk))
-            values, places = largest(scores, top_k)
+        for first, values, places in best_of(queries, chunk, top_k, score_function, query_chunk_size, place):
             pairs = zip(values.tolist(), (places + start).tolist(), strict=True)
             for query, (row, ids) in enumerate(pairs, start=first):
                 best = heapq.merge(found[query], zip(row, ids, strict=True), key=lambda pair: pair[0], reverse=True)
                 found[query] = list(islice(best, top_k))
     return [[{"corpus_id": place, "score": score} for score, place in best] for best in found]
+
+
+def indexed(queries: Any, corpus: Any, score_function: Score) -> tuple[Floats, Floats] | None:
+    """Both as finite float32 rows of a score that an index computes, or None."""
+    if score_function not in INDEXED or is_sparse(queries) or is_sparse(corpus):
+        return None
+    given = floats(as_array(queries)), floats(as_array(corpus))
+    need_columns(*given)
+    fits = given[0].shape[1] and all(rows.dtype == np.float32 and np.isfinite(rows).all() for rows in given)
+    return given if fits else None
+
+
+def best_of(
+    queries: Any, corpus: Any, count: int, score_function: Score, size: int, device: str
+) -> Iterator[tuple[int, Floats, npt.NDArray[np.int64]]]:
+    """The first of some queries, their `count` highest scores, and the rows of the corpus that have them."""
+    given = indexed(queries, corpus, score_function)
+    if given is None:
+        for first, part in chunks(queries, size):
+            yield first, *largest(matrix(score_function(part, corpus)), count)
+        return
+    # No copy of rows stays on the device: each is read once.
+    index = Index(given[1].shape[1], INDEXED[score_function], device=device, device_memory=0)
+    index.add(given[1])
+    yield 0, *index.search(given[0], count)
 
 
 def largest(scores: npt.NDArray[Any], count: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
