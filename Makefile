@@ -195,7 +195,7 @@ wheel-test: wheel $(STAMPS)/model ## The wheel in a clean environment that holds
 	@scripts/wheel-test.sh | tee target/wheel-test.summary
 
 .PHONY: lint
-lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, stubtest, licences and sources of the dependencies
+lint: lint-rust lint-python deny ## Formatting, clippy, ruff, mypy, stubtest, licences and sources of the dependencies
 
 .PHONY: lint-rust
 lint-rust: clippy setup-test ## rustfmt and clippy (also without the exporter, and without Vulkan)

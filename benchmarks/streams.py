@@ -2,9 +2,9 @@
 
 `python benchmarks/streams.py MODEL [--device vulkan] [--texts 1000000] [--rounds 3]`
 
-Texts are short, and made one by one for the measure of memory: the growth of what the process holds without files after
-the first 50,000 texts. Rows are compared before times are taken. A ratio is the median of the rounds; above 1 the iterator
-is faster.
+Texts are short, and made one by one for the measure of memory: how much more than after the first 50,000 texts the
+process holds that no file backs. Rows are compared before times are taken. A ratio is the median of the rounds; above
+1 the iterator is faster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 import workloads
 
 from grilly import SentenceTransformer
-
 
 BEGUN = 50_000
 

@@ -13,7 +13,7 @@ from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_int, device_name, positive
 from grilly.resources import row_products
 from grilly.search.index import Index
-from grilly.similarity import cos_sim, dot_score, floats, unit
+from grilly.similarity import cos_sim, dot_score, floats
 from grilly.sparse import SparseRows, is_sparse
 from grilly.tensors import as_array, holds_tensors, need_columns
 
@@ -36,8 +36,8 @@ def semantic_search(
 ) -> list[list[dict[str, int | float]]]:
     """For each query the `top_k` rows of the corpus with the highest scores, by exhaustive comparison.
 
-    Cosines and dot products of float32 and float16 rows are computed by a `grilly.Index` of each corpus chunk; they have
-    the same bits for any chunks. Others come from `score_function`, and at most the scores of one query chunk with one
+    Cosines and dot products of float32 and float16 rows are computed by a `grilly.Index` of each corpus chunk, with the
+    same bits for any chunks. Others come from `score_function`, and at most the scores of one query chunk with one
     corpus chunk are in memory. Rows with equal scores are in corpus order; in sentence-transformers torch determines
     their order. An `Index` that is kept answers many calls faster.
 

@@ -1,7 +1,7 @@
 """Random indexes beside float64, and damaged folders of them: `python tests/fuzz/indexes.py`.
 
-An index that rows come into and leave finds what float64 finds, up to the rounding of its element type, and the same bits
-in other blocks and after it was saved. A folder with a damaged file is refused, or read to finite scores of its rows.
+An index that rows come into and leave finds what float64 finds, up to the rounding of its element type, and the same
+bits in other blocks and after it was saved. A folder with a damaged file is refused, or read to scores of its rows.
 """
 
 import sys
