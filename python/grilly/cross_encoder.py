@@ -171,7 +171,7 @@ class CrossEncoder(Scoring, Moving):
             convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             pool: Returned by `start_multi_process_pool`; the scores are the same without.
-            chunk_size: Pairs scored at a time of an iterator, by default 16,384; accepted with a pool. No number
+            chunk_size: Pairs scored at a time of an iterator, by default 8,192; accepted with a pool. No number
                 depends on it.
             **options: `task` has no effect.
 

@@ -123,7 +123,7 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             normalize_embeddings: Whether each vector is divided by `max(norm, 1e-12)`.
             pool: Returned by `start_multi_process_pool`; the vectors are the same without.
-            chunk_size: Texts encoded at a time of an iterator, by default 16,384; accepted with a pool. No number
+            chunk_size: Texts encoded at a time of an iterator, by default 8,192; accepted with a pool. No number
                 depends on it.
             token_pooling: What pools the vectors of each text, after `normalize_embeddings`, in texts of its tasks, by
                 default documents: a `grilly.token_pooling.HierarchicalTokenPooling` or another one there, one of

@@ -139,7 +139,7 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             max_active_dims: Maximum weights other than zero in this call; default: `self.max_active_dims`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.
-            chunk_size: Texts encoded at a time of an iterator, by default 16,384; accepted with a pool. No number
+            chunk_size: Texts encoded at a time of an iterator, by default 8,192; accepted with a pool. No number
                 depends on it.
             **options: `task`, which chooses among the routes of a Router.
 

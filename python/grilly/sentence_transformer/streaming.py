@@ -17,8 +17,9 @@ from grilly.sentence_transformer.calls import Request, progress
 
 __all__ = ["PART", "Encode", "file_of", "in_file", "in_parts", "parts_of"]
 
-#: Texts encoded at a time: between two parts a device is idle for some milliseconds, of a third of a second.
-PART = 16_384
+#: Texts encoded at a time: between two parts a device is idle for some milliseconds, of a sixth of a second. After a
+#: few parts the allocator holds the rows of one more.
+PART = 8_192
 
 #: The result of a list of texts of which so many came before, and what is called with the number of texts done.
 Encode = Callable[[list[Any], Any], Any]

@@ -207,7 +207,7 @@ class VulkanSentenceTransformer(Model):
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.
-            chunk_size: Texts encoded at a time of an iterator and with `out`, by default 16,384; accepted with a pool.
+            chunk_size: Texts encoded at a time of an iterator and with `out`, by default 8,192; accepted with a pool.
                 No number depends on it.
             **options: `task`, which chooses the route of a Router or the adapter of a model that has one for each task;
                 without effect in other models. `out`, a .npy file to which the rows are written part by part, so that
