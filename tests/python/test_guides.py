@@ -35,6 +35,30 @@ def test_the_code_of_a_guide_runs(name, tmp_path, monkeypatch):
         exec(block, names)
 
 
+#: Each block of these pages runs alone, as the copy button gives it; with models in place of those that no package has.
+ALONE = {
+    "guides/install": {}, "guides/concepts": {}, "guides/migrate": {}, "tutorials/search-files": {},
+    "tutorials/deduplicate": {}, "tutorials/clusters": {},
+    "tutorials/rerank": {"cross-encoder/ms-marco-MiniLM-L6-v2": ("scores", "bert")},
+    "tutorials/late-interaction": {"lightonai/GTE-ModernColBERT-v1": ("vectors", "bert")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", ALONE)
+def test_each_block_runs_alone(page, real_model_path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("ALLOW_CPU_VULKAN", raising=False)  # a software driver takes minutes
+    blocks = python(ROOT / "docs" / f"{page}.md")
+    assert blocks
+    for name, (head, family) in ALONE[page].items():
+        assert any(name in block for block in blocks)
+        folder = str(heads.build(head, family, tmp_path / "model"))
+        blocks = [block.replace(name, folder) for block in blocks]
+    for block in blocks:
+        exec(block, {})
+
+
 def test_the_code_for_sentence_transformers_users_runs(run, real_model_path):
     blocks = python(GUIDES / "from-sentence-transformers.md")
     assert len(blocks) > 2
