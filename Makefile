@@ -242,7 +242,7 @@ wheel-arm: dist/aarch64-unknown-linux-gnu/stamp ## The one for 64-bit ARM and gl
 release: $(STAMPS)/build toolchain ## What is published of a version, in dist/release: the release wheels, the source, libraries (CycloneDX), checksums, notes; uploads nothing; release.toml names address and distribution
 	@$(BIN)/python scripts/release.py source dist/source
 	@$(MAKE) -C dist/source wheels
-	@cd dist/source && .venv/bin/maturin sdist -q --out dist
+	@cd dist/source && .venv/bin/maturin sdist --out dist
 	@$(BIN)/python scripts/release.py gather dist/source dist/release
 
 .PHONY: shaders

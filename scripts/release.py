@@ -154,7 +154,10 @@ def gather(built: Path, folder: Path) -> None:
 
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for path in (*built.glob("dist/*/*.whl"), *built.glob("dist/*.tar.gz")):
+    made = [*built.glob("dist/*/*.whl"), *built.glob("dist/*.tar.gz")]
+    if len({path.suffix for path in made}) < 2:
+        sys.exit(f"release.py: {built}/dist has no wheels, or no source")
+    for path in made:
         shutil.copy2(path, folder)
     project = tomllib.loads((built / "pyproject.toml").read_text("utf-8"))["project"]
     name, version = project["name"], version_of(built)
