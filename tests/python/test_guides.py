@@ -52,6 +52,7 @@ def with_prompts(folder: Path) -> Path:
 ALONE = {
     "guides/install": {}, "guides/concepts": {}, "guides/migrate": {}, "tutorials/search-files": {},
     "tutorials/deduplicate": {}, "tutorials/clusters": {},
+    "guides/arrays": {}, "guides/functional": {}, "guides/nn": {}, "guides/quantization": {},
     "guides/encoding": {
         "jinaai/jina-embeddings-v3": lambda folder: with_prompts(families.build("jina-lora", folder)),
         "google-t5/t5-small": lambda folder: families.build("t5", folder),
