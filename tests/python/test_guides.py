@@ -48,21 +48,21 @@ def with_prompts(folder: Path) -> Path:
     return folder
 
 
+SCORES = {"cross-encoder/ms-marco-MiniLM-L6-v2": lambda folder: heads.build("scores", "bert", folder)}
+VECTORS = {"lightonai/GTE-ModernColBERT-v1": lambda folder: heads.build("vectors", "bert", folder)}
 #: Each block of these pages runs alone, as the copy button gives it; with models in place of those that no package has.
 ALONE = {
     "guides/install": {}, "guides/concepts": {}, "guides/migrate": {}, "tutorials/search-files": {},
     "tutorials/deduplicate": {}, "tutorials/clusters": {},
-    "guides/arrays": {}, "guides/functional": {}, "guides/nn": {}, "guides/quantization": {},
+    "guides/arrays": {}, "guides/functional": {}, "guides/nn": {}, "guides/quantization": {}, "guides/search": {},
     "guides/encoding": {
         "jinaai/jina-embeddings-v3": lambda folder: with_prompts(families.build("jina-lora", folder)),
         "google-t5/t5-small": lambda folder: families.build("t5", folder),
     },
-    "tutorials/rerank": {
-        "cross-encoder/ms-marco-MiniLM-L6-v2": lambda folder: heads.build("scores", "bert", folder),
-    },
-    "tutorials/late-interaction": {
-        "lightonai/GTE-ModernColBERT-v1": lambda folder: heads.build("vectors", "bert", folder),
-    },
+    "guides/reranking": SCORES, "tutorials/rerank": SCORES,
+    "guides/late-interaction": VECTORS, "tutorials/late-interaction": VECTORS,
+    "guides/sparse": {"naver/splade-v3": lambda folder: heads.build("words", "bert", folder)},
+    "guides/hybrid": {"BAAI/bge-m3": hybrid.build},
 }  # fmt: skip
 
 
