@@ -238,6 +238,13 @@ wheel-musl: dist/x86_64-unknown-linux-musl/stamp ## The one for x86-64 and musl 
 .PHONY: wheel-arm
 wheel-arm: dist/aarch64-unknown-linux-gnu/stamp ## The one for 64-bit ARM and glibc 2.28 or later (manylinux_2_28)
 
+.PHONY: release
+release: $(STAMPS)/build toolchain ## What is published of a version, in dist/release: the release wheels, the source, libraries (CycloneDX), checksums, notes; uploads nothing; release.toml names address and distribution
+	@$(BIN)/python scripts/release.py source dist/source
+	@$(MAKE) -C dist/source wheels
+	@cd dist/source && .venv/bin/maturin sdist --out dist
+	@$(BIN)/python scripts/release.py gather dist/source dist/release
+
 .PHONY: shaders
 shaders: setup-build ## GLSL, SPIR-V and interface (JSON) of every kernel, in target/shaders, for other engines; every build compiles and validates them
 	@rm -rf target/shaders
@@ -383,8 +390,8 @@ THIRD-PARTY-NOTICES.txt: Cargo.lock scripts/notices.py | toolchain $(VENV)/bin/p
 
 dist/stamp: $(WHEEL_SOURCES) THIRD-PARTY-NOTICES.txt scripts/wheel.sh scripts/recompress.sh $(STAMPS)/build | setup-build
 	@scripts/wheel.sh
-	@sha256sum dist/grilly-*.whl > $@
+	@sha256sum dist/grilly*.whl > $@
 
 dist/%/stamp: $(WHEEL_SOURCES) THIRD-PARTY-NOTICES.txt scripts/wheel-cross.sh scripts/recompress.sh $(STAMPS)/build $(STAMPS)/cross | setup-build
 	@scripts/wheel-cross.sh $*
-	@sha256sum dist/$*/grilly-*.whl > $@
+	@sha256sum dist/$*/grilly*.whl > $@

@@ -1,11 +1,20 @@
-"""For the pages of the documentation: functions whose docstrings are made from a table, which griffe cannot read."""
+"""For the pages: examples of docstrings as code, and functions made from a table, which griffe cannot read."""
 
 import importlib
 import inspect
+import re
 
 import griffe
 
 MODULES = ("functional.activations",)
+
+
+class Examples(griffe.Extension):
+    """Examples are code: the section of that kind is called `Examples:`, and `Example:` would be a quotation."""
+
+    def on_object(self, *, obj: griffe.Object, **_: object) -> None:
+        if obj.docstring is not None:
+            obj.docstring.value = re.sub(r"(?m)^Example:$", "Examples:", obj.docstring.value)
 
 
 class Tables(griffe.Extension):

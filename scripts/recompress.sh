@@ -5,6 +5,6 @@
 # usage: scripts/recompress.sh FOLDER
 set -euo pipefail
 if command -v advzip >/dev/null; then
-    advzip -q -z -2 "$1"/grilly-*.whl
+    advzip -q -z -2 "$1"/grilly*.whl
 fi
-ls -l "$1"/grilly-*.whl
+ls -l "$1"/grilly*.whl

@@ -22,7 +22,7 @@ shaderc=$(scripts/shaderc.sh "$zig_target" "-DCMAKE_C_COMPILER=$zig;cc;-target;$
 
 out=dist/$target
 mkdir -p "$out"
-rm -f "$out"/grilly-*.whl
+rm -f "$out"/grilly*.whl
 export CARGO_ZIGBUILD_ZIG_PATH=$zig
 if [ "$target" = "$(rustc -vV | sed -n 's/^host: //p')" ]; then
     # Cargo has one shaderc for this target, and so zig links what runs during the build, too: apart from what `make wheel` has compiled.

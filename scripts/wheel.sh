@@ -16,13 +16,13 @@ fold=()
 build() { .venv/bin/maturin build --release --locked --out dist --compression-level 9 --compatibility "$1" "${fold[@]}"; }
 
 mkdir -p dist
-rm -f dist/grilly-*.whl
+rm -f dist/grilly*.whl
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if ! build "$tag" 2>&1 | tee "$log"; then
     grep -qiE 'not .*compliant|too-recent|auditwheel' "$log" || exit 1
     echo "wheel.sh: the module does not meet $tag when built here; building a wheel for this machine only" >&2
-    rm -f dist/grilly-*.whl
+    rm -f dist/grilly*.whl
     build linux
 fi
 scripts/recompress.sh dist

@@ -82,7 +82,7 @@ impl Model {
             return Ok(());
         }
         Err(Error::Unusable(
-            "the model was loaded before a fork; load it in the child, or start processes with \"spawn\"".into(),
+            "the model was loaded before a fork; load it inside the function that workers run, or start them with \"spawn\"".into(),
         ))
     }
 

@@ -10,7 +10,7 @@ PAGES = ("CONTRIBUTING.md", "ARCHITECTURE.md", "shaders/README.md")
 #: Names in these pages may leave out the folder that the text is about.
 FOLDERS = ("", "src", "src/model", "shaders", "shaders/include")
 #: What the build or a command makes.
-MADE = ("target/", "docs/reference/operations.md")
+MADE = ("target/", "dist/", "docs/reference/operations.md")
 DIFFS = re.findall(r"^```diff\n(.*?)^```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 

@@ -5,12 +5,12 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
 from grilly.errors import UnsupportedNameError
+from grilly.nearest import nearest
 
 __all__ = ["closed", "refusal", "remedies", "texts"]
 
@@ -116,9 +116,9 @@ def refusal(self: Any, name: str) -> AttributeError:
     public = {other for other in [*dir(self), *remedies, *settable] if not other.startswith("_")}
     if name in public:
         return AttributeError(f"{kind.__name__}.{name} cannot be set; {listed}")
-    nearest = get_close_matches(name, settable, 1) or get_close_matches(name, public, 1)
-    named = f"; the nearest name is {nearest[0]!r}" if nearest else ""
-    return AttributeError(f"{kind.__name__} has no attribute {name!r} to set{named}; {listed}")
+    return AttributeError(
+        f"{kind.__name__} has no attribute {name!r} to set{nearest(name, settable, public)}; {listed}"
+    )
 
 
 def settable_names(kind: type[Any]) -> list[str]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import GrillyError, InvalidArgumentError, InvalidTypeError
-from grilly.inputs import as_int, as_pairs, check_options
+from grilly.inputs import as_int, as_pairs, check_options, need_type
 from grilly.scores import Activation, apply_activation, softmax
 from grilly.scoring import Scoring, check_tokens, without_labels
 from grilly.sentence_transformer.aliases import older_keywords, texts_by_any_name
@@ -192,12 +192,12 @@ class CrossEncoder(Scoring, Moving):
             >>> scores.shape, scores.dtype.name
             ((2,), 'float32')
         """
-        check_options("predict", options)
         wanted = ScoreRequest(
             prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
             activation_fn=activation_fn, apply_softmax=apply_softmax, convert_to_numpy=convert_to_numpy,
             convert_to_tensor=convert_to_tensor, device=device, pool=pool, chunk_size=chunk_size,
         )  # fmt: skip
+        check_options("predict", options, named=vars(wanted))
         if isinstance(inputs, Iterator):
             return parts_of(inputs, wanted, self._predict)
         return self._predict(inputs, wanted)
@@ -271,6 +271,9 @@ class CrossEncoder(Scoring, Moving):
                 f"rank() needs one score per pair, this model has {self.num_labels}; use predict()"
             )
         most = None if top_k is None else as_int(top_k, "top_k")
+        need_type(query, str, "query", "str; rank(query, documents) takes one text, then a list")
+        if isinstance(documents, str):
+            raise InvalidTypeError("documents is of type str, expected a list of str; rank(query, documents)")
         given = list(documents)
         scores = self.predict(
             [(query, document) for document in given], prompt_name, prompt, batch_size, show_progress_bar,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from grilly import _core, fallbacks
+from grilly.tables import Facts
 
 __all__ = ["configure", "format_info", "info", "reset_stats", "share", "stats", "vulkan_available"]
 
@@ -73,8 +74,10 @@ def configure(
     _core.configure(validation, float32_products, numerics)
 
 
-def info() -> dict[str, Any]:
+def info() -> Facts:
     """Every Vulkan device with its capabilities, the one that `device="vulkan"` selects, and the reason.
+
+    Notebooks show a table of it.
 
     Returns:
         A dict with `version`; `devices`, a list of dicts in Vulkan's own order, each with `index` (for `VK_GPU_INDEX`),
@@ -93,7 +96,7 @@ def info() -> dict[str, Any]:
         >>> sorted(grilly.info())
         ['auto', 'choice', 'cpu', 'devices', 'environment', 'float32_products', 'numerics', 'version']
     """
-    return _core.info()
+    return Facts(_core.info())
 
 
 def share(names: Sequence[str], mixed: bool = False) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from grilly.closed import closed
 from grilly.errors import ModelNotFoundError
 from grilly.inputs import logger, path_text
+from grilly.nearest import nearest
 
 __all__ = ["Model", "ROUTERS", "cache_roots", "listed", "resolve"]
 
@@ -133,7 +134,21 @@ def resolve(
                 logger.debug("model %s: %s %s", text, found.found, found.folder)
                 return found
             tried.append(found)
+        tried[-1] += nearest(text.removeprefix(f"{organisation}/"), at_hand(roots, organisation))
     raise ModelNotFoundError(f"no model called {text!r}: " + "; ".join(tried))
+
+
+def at_hand(roots: list[Path], organisation: str = ORGANISATION) -> list[str]:
+    """Names of the models that need no hub, those of packages and those in a cache; bare ones of the organisation.
+
+    Example:
+        >>> from grilly.hub import at_hand
+        >>> at_hand([])
+        ['all-MiniLM-L6-v2']
+    """
+    places = (place.name.removeprefix("models--") for root in roots for place in root.glob("models--*"))
+    names = [*PACKAGED, *(place.replace("--", "/", 1) for place in places)]
+    return [name.removeprefix(f"{organisation}/") for name in names]
 
 
 def described(path: Path) -> str:
@@ -229,7 +244,7 @@ def download(
             yield f"hub: not asked, {variable}={os.environ[variable]}"
             return
     if importlib.util.find_spec("huggingface_hub") is None:
-        yield "hub: not asked, huggingface_hub is not installed (pip install 'grilly[hub]')"
+        yield "hub: not asked, huggingface_hub is not installed (pip install huggingface_hub)"
         return
     from huggingface_hub import snapshot_download
 

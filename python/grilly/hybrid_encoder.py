@@ -150,7 +150,7 @@ class HybridEncoder(Calls, Comparing, Moving):
 
     def _encode(self, sentences: Any, wanted: HybridRequest) -> Any:
         """The result of the three methods."""
-        check_options("encode", wanted.options, self._core.call_options)
+        check_options("encode", wanted.options, self._core.call_options, vars(wanted))
         for name in ("return_dense", "return_sparse", "return_colbert_vecs"):
             need_type(getattr(wanted, name), bool, name, "bool")
         most = None if wanted.max_length is None else positive(wanted.max_length, "max_length")

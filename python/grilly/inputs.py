@@ -12,25 +12,25 @@ from typing import Any, TypeVar
 import numpy as np
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from grilly.nearest import nearest
 from grilly.place import Place
 
 #: Where the package says what it makes of arguments that have another effect here, or none.
 logger = logging.getLogger("grilly")
 
-
 Value = TypeVar("Value")
 DTYPES = ("float32", "float16", "bfloat16", "int8")
 # Names for a GPU: this package's own and torch's.
 ACCELERATORS = ("vulkan", "gpu", "cuda", "mps")
-# torch's type names that differ from this package's.
-TORCH_DTYPES = {"half": "float16", "float": "float32"}
+# Other names of types: torch's, and those of its users.
+TORCH_DTYPES = {"half": "float16", "float": "float32", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
 
 def as_list(texts: Any, name: str = "texts") -> tuple[list[Any], bool]:
     """The texts as a list, and whether it was a single one.
 
-    A str is a single text; lists, tuples, NumPy arrays of str and other collections are batches. The items are checked
-    later, where they are converted.
+    A str is a single text; lists, tuples, arrays of NumPy and Arrow and other collections are batches. The items are
+    checked later, where they are converted.
     """
     if isinstance(texts, str):
         return [texts], True
@@ -42,6 +42,8 @@ def as_list(texts: Any, name: str = "texts") -> tuple[list[Any], bool]:
         raise InvalidTypeError(f"{name} is an array of {texts.dtype} of shape {texts.shape}, expected one of str")
     if isinstance(texts, Mapping) and list(texts) == ["text"]:
         return [texts], True
+    if hasattr(texts, "to_pylist"):  # of pyarrow, whose items are scalars of its own
+        return texts.to_pylist(), False
     if isinstance(texts, bytes | bytearray | Mapping | set | frozenset) or not isinstance(texts, Iterable):
         raise InvalidTypeError(f"{name} is of type {type(texts).__name__}, expected str or a list of str")
     return (texts.tolist() if isinstance(texts, np.ndarray) else list(texts)), False
@@ -168,15 +170,19 @@ def check_dtype(dtype: Any, name: str = "dtype") -> str:
 def is_dtype(value: Any) -> bool:
     """Whether `value` names an element type rather than a device."""
     if isinstance(value, str):
-        return value in DTYPES
+        return value in DTYPES or value in TORCH_DTYPES
     return isinstance(value, type) or (hasattr(value, "itemsize") and not hasattr(value, "shape"))
 
 
-def check_options(method: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
-    """Accepts sentence-transformers' keywords `task` and empty `processing_kwargs`, and those `known` to the model."""
+def check_options(
+    method: str, options: Mapping[str, Any], known: Iterable[str] = (), named: Iterable[str] = ()
+) -> None:
+    """Accepts `task`, an empty `processing_kwargs` and those `known`; errors name the nearest, of `named` too."""
+    accepted = ("task", "processing_kwargs", *known)
     for name, value in options.items():
-        if name not in ("task", "processing_kwargs", *known):
-            raise InvalidArgumentError(f"{method}() does not know the keyword {name!r}")
+        if name not in accepted:
+            meant = nearest(name, (*accepted, *named))
+            raise InvalidArgumentError(f"{method}() does not know the keyword {name!r}{meant}")
         if name == "processing_kwargs" and value:
             raise UnsupportedError(f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length")
         if name == "modality" and value not in (None, "text"):
@@ -230,7 +236,7 @@ def device_name(device: Any, name: str = "device") -> str:
         return f"vulkan{colon}{number}"
     raise InvalidArgumentError(
         f"{name} is {device!r}, expected 'vulkan', 'vulkan:N', 'auto', 'all' or 'cpu', or torch's 'cuda', 'cuda:N' or "
-        "'mps'"
+        "'mps'; a GPU of any maker is 'vulkan'"
     )
 
 

@@ -183,7 +183,7 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
 
     def _encode(self, inputs: Any, wanted: MultiVectorRequest) -> Any:
         """The result of the three methods."""
-        check_options("encode", wanted.options, self._core.call_options)
+        check_options("encode", wanted.options, self._core.call_options, vars(wanted))
         need_one_of(wanted.output_value, (None, "token_embeddings"), "output_value")
         pooling_of(wanted.token_pooling)
         if isinstance(inputs, Iterator):

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from grilly import _core
 from grilly.closed import closed
 from grilly.errors import DeviceError
+from grilly.tables import bar, table
 
 __all__ = ["KernelTime", "Profile", "profile"]
+
+NOTHING = "nothing was timed: work on the CPU, or on a device without timestamps, has no entries"
 
 
 @closed()
@@ -70,7 +73,17 @@ class Profile:
             f"{1e3 * x.seconds:10.3f} ms {x.seconds / whole:6.1%} {x.count:6} x {x.kernel}: {x.label}"
             for x in self.times
         ]
-        return "\n".join([*rows, f"{1e3 * self.seconds:10.3f} ms in all"])
+        rows.append(f"{1e3 * self.seconds:10.3f} ms in all" if rows else NOTHING)
+        return "\n".join(rows)
+
+    def _repr_html_(self) -> str:
+        whole = self.seconds or 1.0
+        rows = [
+            (entry.kernel, entry.label, entry.count, f"{1e3 * entry.seconds:.3f}", bar(entry.seconds / whole))
+            for entry in self.times
+        ]
+        line = f"{1e3 * self.seconds:.3f} ms in {sum(entry.count for entry in self.times)} dispatches"
+        return table(("kernel", "step", "dispatches", "ms", "share"), rows, first=line if rows else NOTHING)
 
 
 @contextmanager

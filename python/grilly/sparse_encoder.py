@@ -192,7 +192,7 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
 
     def _encode(self, inputs: Any, wanted: SparseRequest) -> Any:
         """The result of the three methods."""
-        check_options("encode", wanted.options, self._core.call_options)
+        check_options("encode", wanted.options, self._core.call_options, vars(wanted))
         if isinstance(inputs, Iterator):
             return parts_of(inputs, wanted, self._encode_list)
         return self._encode_list(inputs, wanted)

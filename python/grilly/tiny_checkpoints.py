@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from grilly import _core
 from grilly.drawn import draw
 from grilly.errors import InvalidArgumentError
+from grilly.nearest import nearest
 from grilly.safetensors_file import safetensors
 
 #: Of each `model_type`: the JSON files of the folder, and the names and shapes of the tensors of each part.
@@ -43,8 +43,7 @@ def tiny_checkpoint(model_type: str, folder: str | PathLike[str], *, seed: int =
     table = json.loads(gzip.decompress(TABLE.read_bytes()))
     known = table["families"]
     if model_type not in known:
-        nearest = get_close_matches(str(model_type), known, 1)
-        meant = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        meant = nearest(str(model_type), known)
         raise InvalidArgumentError(f"model_type {model_type!r}: expected one of {', '.join(sorted(known))}{meant}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise InvalidArgumentError(f"seed {seed!r}: expected a whole number from 0 to 4294967295")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::Borrowed;
 use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::error::{PyResult, Raised};
 use grilly::error::brief;
@@ -65,7 +65,15 @@ fn shown(object: &Bound<'_, PyAny>) -> String {
 /// # Errors
 /// `InvalidType` and `InvalidArgument` naming the first invalid item.
 pub(crate) fn strings(texts: List<'_, '_>, name: &str) -> Result<Vec<String>> {
-    texts.iter().enumerate().map(|(index, item)| string(&item, || format!("{name}[{index}]"))).collect()
+    let read = |(index, item): (usize, Bound<'_, PyAny>)| {
+        string(&item, || format!("{name}[{index}]")).map_err(|error| match error {
+            Error::InvalidType(text) if item.is_instance_of::<PyTuple>() || item.is_instance_of::<PyList>() => {
+                Error::InvalidType(format!("{text}; pairs of texts are for a CrossEncoder"))
+            }
+            error => error,
+        })
+    };
+    texts.iter().enumerate().map(read).collect()
 }
 
 /// The pairs of items at the same places, each item checked as in [`strings`].

@@ -1,6 +1,6 @@
 //! Resolves a device string to a backend, and falls back to the CPU when no such device exists.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use super::{Backend, cpu};
 use crate::settings::Settings;
@@ -78,7 +78,8 @@ impl std::str::FromStr for DeviceRequest {
     }
 }
 
-/// Opens the backend that `request` names. Without a usable Vulkan device it is the CPU, with one warning.
+/// Opens the backend that `request` names. Without a usable Vulkan device it is the CPU, with one warning; with a line at level
+/// info where no device was asked for and the machine has none.
 ///
 /// # Errors
 /// `IndexOutOfRange` for a device number that does not exist: a request by number never falls back to the CPU.
@@ -106,9 +107,11 @@ pub fn open(request: DeviceRequest, settings: &Settings) -> Result<Choice> {
             Err(Error::DeviceUnavailable(format!("{error} (GRILLY_STRICT forbids the CPU instead)")))
         }
         (Err(error), _) => {
-            // Once per process, not once per model.
-            static WARNED: std::sync::Once = std::sync::Once::new();
-            WARNED.call_once(|| log::warn!(target: "grilly", "no usable Vulkan device, the CPU takes over: {error}"));
+            // Each once per process, not once per model.
+            static SAID: [Once; 2] = [Once::new(), Once::new()];
+            let expected = request == DeviceRequest::Auto && settings.gpu_index.is_none() && !has_gpu(settings);
+            let level = if expected { log::Level::Info } else { log::Level::Warn };
+            SAID[usize::from(expected)].call_once(|| log::log!(target: "grilly", level, "the CPU takes over: {error}"));
             crate::stats::COUNTERS.fallbacks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             Ok(Choice { backend: cpu::backend(), reason: format!("the CPU takes over: {error}") })
         }
@@ -188,6 +191,16 @@ fn usable(settings: &Settings) -> Result<usize> {
 #[cfg(not(feature = "vulkan"))]
 fn usable(_settings: &Settings) -> Result<usize> {
     Ok(0)
+}
+
+#[cfg(feature = "vulkan")]
+fn has_gpu(settings: &Settings) -> bool {
+    super::vulkan::has_gpu(settings)
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn has_gpu(_settings: &Settings) -> bool {
+    false
 }
 
 #[cfg(feature = "vulkan")]

@@ -45,7 +45,7 @@ def test_two_checkpoints_have_the_same_bytes(tmp_path):
 
 def test_what_is_wrong_is_named(tmp_path):
     with pytest.raises(
-        InvalidArgumentError, match="model_type 'robert': expected one of albert, .*; did you mean 'roberta'"
+        InvalidArgumentError, match="model_type 'robert': expected one of albert, .*; the nearest name is 'roberta'"
     ):
         testing.tiny_checkpoint("robert", tmp_path)
     with pytest.raises(InvalidArgumentError, match="seed -1: expected a whole number from 0"):

@@ -1,5 +1,6 @@
 """The Python of the README and of the guides about operations, arrays and layers runs."""
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -35,6 +36,50 @@ def test_the_code_of_a_guide_runs(name, tmp_path, monkeypatch):
         exec(block, names)
 
 
+@pytest.fixture
+def no_software_driver(monkeypatch):
+    """Models run on a GPU or on the CPU: a software driver takes minutes."""
+    monkeypatch.delenv("ALLOW_CPU_VULKAN", raising=False)
+
+
+def with_prompts(folder: Path) -> Path:
+    prompts = {"prompts": {"retrieval.query": "Represent the query: "}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    return folder
+
+
+SCORES = {"cross-encoder/ms-marco-MiniLM-L6-v2": lambda folder: heads.build("scores", "bert", folder)}
+VECTORS = {"lightonai/GTE-ModernColBERT-v1": lambda folder: heads.build("vectors", "bert", folder)}
+#: Each block of these pages runs alone, as the copy button gives it; with models in place of those that no package has.
+ALONE = {
+    "guides/install": {}, "guides/concepts": {}, "guides/migrate": {}, "tutorials/search-files": {},
+    "tutorials/deduplicate": {}, "tutorials/clusters": {},
+    "guides/arrays": {}, "guides/functional": {}, "guides/nn": {}, "guides/quantization": {}, "guides/search": {},
+    "guides/encoding": {
+        "jinaai/jina-embeddings-v3": lambda folder: with_prompts(families.build("jina-lora", folder)),
+        "google-t5/t5-small": lambda folder: families.build("t5", folder),
+    },
+    "guides/reranking": SCORES, "tutorials/rerank": SCORES,
+    "guides/late-interaction": VECTORS, "tutorials/late-interaction": VECTORS,
+    "guides/sparse": {"naver/splade-v3": lambda folder: heads.build("words", "bert", folder)},
+    "guides/hybrid": {"BAAI/bge-m3": hybrid.build},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", ALONE)
+def test_each_block_runs_alone(page, real_model_path, tmp_path, monkeypatch, no_software_driver):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    blocks = python(ROOT / "docs" / f"{page}.md")
+    assert blocks
+    for name, build in ALONE[page].items():
+        assert any(name in block for block in blocks)
+        folder = str(build(tmp_path / "model"))
+        blocks = [block.replace(name, folder) for block in blocks]
+    for block in blocks:
+        exec(block, {})
+
+
 def test_the_code_for_sentence_transformers_users_runs(run, real_model_path):
     blocks = python(GUIDES / "from-sentence-transformers.md")
     assert len(blocks) > 2
@@ -43,40 +88,39 @@ def test_the_code_for_sentence_transformers_users_runs(run, real_model_path):
     assert "push_to_hub is left out: save_pretrained(folder) writes the files" in done.output
 
 
-def test_the_code_for_decoders_runs(tmp_path, capsys):
+def test_the_code_for_decoders_runs(tmp_path, capsys, no_software_driver):
     section = guide("encoding").partition("## States of a decoder")[2].partition("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    with VulkanSentenceTransformer(families.build("t5", tmp_path), device="cpu") as model:
-        exec(block, {"model": model})
+    folder = families.build("t5", tmp_path)
+    exec(block.replace("google-t5/t5-small", str(folder)), {})
+    with VulkanSentenceTransformer(folder, device="cpu") as model:
         lengths = [len(model.tokenizer.encode(text)) for text in ("Das Haus ist klein.", "Gute Nacht.")]
     assert capsys.readouterr().out == f"{[(length, 36) for length in lengths]}\n"
 
 
-def test_the_code_for_streams_of_texts_runs(cpu_model, tmp_path, monkeypatch):
+def test_the_code_for_streams_of_texts_runs(real_model_path, tmp_path, monkeypatch, capsys, no_software_driver):
     monkeypatch.chdir(tmp_path)
-    Path("texts.txt").write_text("A cat.\nA kitten.\nSnow.\n", encoding="utf-8")
     section = guide("encoding").partition("## More texts than memory holds")[2].partition("\n## ")[0]
     parts, to_file = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    stored: list = []
-    names = {"model": cpu_model, "store": stored.append}
-    exec(parts, names)
+    exec(parts, {})
+    assert capsys.readouterr().out == "(3, 384)\n"
+    names: dict = {}
     exec(to_file, names)
-    assert [rows.shape for rows in stored] == [(3, 32)] and (names["rows"] == stored[0]).all()
+    assert (names["rows"] == names["model"].encode([f"Text number {number}." for number in range(100)])).all()
 
 
-def test_the_code_for_long_texts_runs(real_model_path):
+def test_the_code_for_long_texts_runs(real_model_path, no_software_driver):
     section = guide("encoding").partition("## Long texts")[2].partition("\n## ")[0]
-    with VulkanSentenceTransformer(real_model_path, device="cpu") as model:
-        names = {"model": model, "long_texts": ["the cat " * 500]}
-        for block in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
-            exec(block, names)
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+        exec(block, names)
     assert names["embeddings"].shape == (1, 384) and names["rows"].shape == (2, 384)
 
 
-def test_the_code_for_the_tokenizer_runs(cpu_model):
+def test_the_code_for_the_tokenizer_runs(real_model_path, no_software_driver):
     section = guide("encoding").partition("## The tokenizer")[2].partition("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    names = {"model": cpu_model}
+    names: dict = {}
     exec(block, names)
     assert names["words"][0] == names["words"][-1] == "" and "".join(names["words"]) in names["text"].replace(" ", "")
 

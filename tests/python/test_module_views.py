@@ -76,7 +76,7 @@ def test_a_transformer(model):
         assert not hasattr(first, name)
         with pytest.raises(UnsupportedNameError, match=f"Transformer.{name} is left out: model.config is config.json"):
             getattr(first, name)
-    with pytest.raises(AttributeError, match="no attribute 'max_seq_len'; is it 'max_seq_length'?"):
+    with pytest.raises(AttributeError, match="no attribute 'max_seq_len'; the nearest name is 'max_seq_length'"):
         first.max_seq_len  # noqa: B018
     with pytest.raises(
         AttributeError, match="no attribute 'max_seq_lenght' to set; the nearest name is 'max_seq_length'"

@@ -145,7 +145,7 @@ def evaluate(operation: str, body: Callable[..., Found], *operands: Prepared | N
     if device is not None:
         return _run(device, body, operands, alike, wrap)
     try:
-        device = _core.engine("vulkan")
+        device = _core.engine("auto")
         return _run(device, body, operands, alike, _core.Array.numpy)
     except DeviceError as error:
         if device is not None and device.backend == "cpu":

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from grilly._core import check_arguments, numerics_name
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.inputs import agreed, check_device, choose_dtype, device_name, need_type, positive
+from grilly.nearest import nearest
 
 DTYPE_KEYS = ("dtype", "torch_dtype")
 # Keys of these arguments that are taken here; the core says of the others what they do.
@@ -113,6 +114,7 @@ def constructor(
     """
     parameters = list(inspect.signature(arguments).parameters.values())
     parameters.sort(key=lambda parameter: parameter.name in OURS)
+    known = [parameter.name for parameter in parameters]
 
     def decorate(method: Callable[[Any, Given], None]) -> Callable[Concatenate[Any, Parameters], None]:
         own = list(inspect.signature(method).parameters.values())[:1]
@@ -120,6 +122,10 @@ def constructor(
 
         @functools.wraps(method)
         def constructed(self: Any, /, *given: Parameters.args, **named: Parameters.kwargs) -> None:
+            unknown = next((name for name in named if name not in known), None)
+            if unknown is not None:
+                problem = f"__init__() got an unexpected keyword argument {unknown!r}{nearest(unknown, known)}"
+                raise TypeError(f"{type(self).__name__}.{problem}")
             try:
                 made = arguments(*given, **named)
             except TypeError as error:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from logging import WARNING
 from typing import Any, Literal
 
 import numpy as np
@@ -82,6 +83,7 @@ class Encoding(Calls, Settings):
         with nullcontext(advance) if advance else progress(len(items), wanted.show_progress_bar) as advance:
             tokens, ids = list[npt.NDArray[np.float32]](), list[list[int]]()
             if pairs:
+                self._say("encode gives one embedding for a pair of texts; CrossEncoder.predict gives its score")
                 rows = rows_of_both(call, items, pairs)
             else:
                 if overlap is None:
@@ -89,6 +91,8 @@ class Encoding(Calls, Settings):
                 else:
                     found = windowed(self, call, items, overlap)
                 rows, tokens, ids = found.texts, found.tokens, found.ids
+        if kept is not None and kept > rows.shape[1]:
+            self._say(f"truncate_dim is {kept}, and embeddings have {rows.shape[1]} columns: all are kept", WARNING)
         rows = rows if kept is None or kept >= rows.shape[1] else np.ascontiguousarray(rows[:, :kept])
 
         dtype, precision = call.core.dtype_for(task), wanted.precision or "float32"
@@ -129,7 +133,7 @@ def check(wanted: Wanted, known: Iterable[str]) -> None:
     need_one_of(wanted.precision, (*PRECISIONS, None), "precision")
     if wanted.output_value is None and wanted.precision not in (None, "float32"):
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, and output_value=None gives 'float32' only")
-    check_options("encode", wanted.options, known)
+    check_options("encode", wanted.options, known, vars(wanted))
 
 
 def check_stream(wanted: Wanted, texts: Any, out: Any, resume: Any) -> bool:

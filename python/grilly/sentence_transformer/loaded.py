@@ -1,5 +1,6 @@
 """The compiled core of a model: loading, replacement on a change of type or device, freeing, pickling."""
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -99,11 +100,11 @@ class Loaded:
     def _token_settings(self, settings: TokenizerSettings) -> None:
         self._held.settings = settings
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: str, level: int = logging.INFO) -> None:
         """Logs a line once for this model."""
         if line not in self._said:
             self._said.add(line)
-            logger.info("%s: %s", self.model_name, line)
+            logger.log(level, "%s: %s", self.model_name, line)
 
     # ---------------------------------------------------------------------------------------------- another core
 

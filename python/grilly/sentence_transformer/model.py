@@ -18,6 +18,7 @@ from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
 from grilly.sentence_transformer.saving import Saving
 from grilly.sentence_transformer.settings import Settings
+from grilly.tables import PlanText
 from grilly.tensors import stored
 
 __all__ = ["Decoding", "Exporting", "Model"]
@@ -94,9 +95,9 @@ models of mt5, t5, umt5 have one
         return states[0] if single else states
 
     @property
-    def decoder_plan(self) -> str:
+    def decoder_plan(self) -> PlanText:
         """The plan of `decode_states` as text, of a model with a decoder; `UnsupportedError` for another."""
-        return self._core.decoder_plan_text
+        return PlanText(self._core.decoder_plan_text)
 
 
 class Exporting(Calls, Settings):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from grilly.closed import closed, remedies
 from grilly.errors import UnsupportedNameError
+from grilly.nearest import nearest
 from grilly.sentence_transformer.aliases import older_name
-from grilly.sentence_transformer.names import nearest
 from grilly.vocabulary import UNLIMITED
 
 if TYPE_CHECKING:

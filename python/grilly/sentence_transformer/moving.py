@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.inputs import DTYPES, check_dtype, device_and_dtype, device_name
+from grilly.nearest import nearest
 from grilly.sentence_transformer.loaded import Loaded
 
 __all__ = ["Moving"]
@@ -44,7 +45,8 @@ class Moving(Loaded):
         """
         unknown = set(more) - {"copy", "memory_format"}
         if unknown:
-            raise InvalidArgumentError(f"to() does not know the keyword {min(unknown)!r}")
+            meant = nearest(min(unknown), ("device", "dtype", "non_blocking", "copy", "memory_format"))
+            raise InvalidArgumentError(f"to() does not know the keyword {min(unknown)!r}{meant}")
         if len(arguments) > 3:
             raise InvalidTypeError(f"to() takes a device and an element type, not {len(arguments)} arguments")
         if any(isinstance(own, str) and own == "auto" for own in arguments):

@@ -1,23 +1,16 @@
 """Names of sentence-transformers' classes that this package does not support, each with the alternative."""
 
-import difflib
-from collections.abc import Iterable
 from typing import NoReturn
 
 from grilly.closed import remedies, texts
 from grilly.errors import UnsupportedNameError
+from grilly.nearest import nearest as nearest  # its place in earlier versions
 
 TRAINING, ADAPTER, UPLOAD, CARD, FORWARD, ORDER, TENSORS = (
     texts()[name] for name in ("TRAINING", "ADAPTER", "UPLOAD", "CARD", "FORWARD", "ORDER", "TENSORS")
 )
 #: Name -> the alternative.
 REMEDIES = remedies("model")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What to add to an error about an unknown name: the known one that is most like it, or nothing."""
-    found = difflib.get_close_matches(name, list(known), 1)
-    return f"; is it {found[0]!r}?" if found else ""
 
 
 class Refused:

@@ -11,6 +11,7 @@ from grilly.place import Place
 from grilly.sentence_transformer.aliases import say_once
 from grilly.sentence_transformer.arguments import ModelArguments, Options
 from grilly.sentence_transformer.loaded import Loaded
+from grilly.tables import PlanText
 from grilly.tokenizer import Tokenizer
 from grilly.vocabulary import UNLIMITED
 
@@ -209,14 +210,16 @@ class Properties(Loaded):
         return self._core.numerics
 
     @property
-    def plan(self) -> str:
+    def plan(self) -> PlanText:
         """The plan of a batch as text: the steps in order, their buffers, and what was fused, left or declined.
+
+        Notebooks show a table of it.
 
         Example:
             >>> "split: left layer 0 attention as it is" in model.plan
             True
         """
-        return self._core.plan_text
+        return PlanText(self._core.plan_text)
 
     def _columns(self) -> int:
         """Columns of an embedding, or scores of a pair."""

@@ -146,7 +146,7 @@ fn claim() -> Result<()> {
 fn of_parent(owner: u32) -> Error {
     Error::Unusable(format!(
         "Vulkan was first used in process {owner}, from which this one was forked, and does not survive a fork; start workers \
-         with the \"spawn\" method, load models only after the fork, or with device=\"cpu\""
+         with the \"spawn\" method, load models only inside the function that they run, or there with device=\"cpu\""
     ))
 }
 

@@ -103,6 +103,17 @@ pub fn usable(settings: &Settings) -> Result<usize> {
     Ok(devices(settings)?.devices.iter().filter(|listed| listed.position.is_some()).count())
 }
 
+/// Files by which Linux shows a GPU, one under WSL too, also to a process whose Vulkan has no driver for it.
+const GPU_FILES: [&str; 4] = ["/dev/dri/renderD128", "/dev/nvidiactl", "/dev/kfd", "/dev/dxg"];
+
+/// Whether this machine has a GPU, usable or not. Of systems other than Linux it is assumed.
+pub fn has_gpu(settings: &Settings) -> bool {
+    let is_gpu = |listed: &Listed| listed.capabilities.device_type != DeviceType::Software;
+    !cfg!(target_os = "linux")
+        || GPU_FILES.iter().any(|file| std::path::Path::new(file).exists())
+        || devices(settings).is_ok_and(|found| found.devices.iter().any(is_gpu))
+}
+
 struct Vulkan(Arc<Opened>);
 
 impl Backend for Vulkan {

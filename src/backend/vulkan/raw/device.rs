@@ -140,7 +140,7 @@ impl Device {
     pub fn check(&self, during: &str) -> Result<()> {
         if self.forked() {
             return Err(Error::Unusable(format!(
-                "{}: opened in process {}, from which this one was forked; load the model after the fork, or start workers with the \"spawn\" method",
+                "{}: opened in process {}, from which this one was forked; load the model inside the function that workers run and not before, or start them with the \"spawn\" method",
                 self.capabilities.name,
                 self.process.load(Relaxed)
             )));
