@@ -135,6 +135,7 @@ test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 
 .PHONY: test-integrations
 test-integrations: setup-integrations ## grilly.integrations and the pages about other libraries, with these (downloads 8 GB once, into .venv-integrations)
 	@$(TEST_ENV) $(INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
+	@$(TEST_ENV) $(INTEGRATIONS)/bin/python -m pytest tests/python/test_docstrings.py -k integrations
 
 SECONDS ?= 60
 FUZZED := optimizers checkpoints runs folders archives tokenizers

@@ -1,11 +1,13 @@
 """LlamaIndex: an index by the model, nodes ranked, numbers beside sentence-transformers'."""
 
 import asyncio
+import pickle
 
 import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import NodeWithScore, TextNode
 
+import grilly
 from grilly.errors import InvalidArgumentError, InvalidTypeError
 from grilly.integrations.llama_index import GrillyEmbedding, GrillyReranker
 from integrations.beside import DOCUMENTS, QUERY, near
@@ -49,6 +51,24 @@ def test_settings_are_written_down_and_read(real_model_path):
     again = GrillyEmbedding.from_dict(written)
     assert again.encode_kwargs == {"batch_size": 2} and again.options == {"device": "cpu"}
     assert again.get_query_embedding(QUERY) == embedding.get_query_embedding(QUERY)
+
+
+def test_a_loaded_model_is_written_down_by_its_settings(real_model_path):
+    with grilly.SentenceTransformer(real_model_path, device="cpu", prompts={"query": "query: "}) as model:
+        embedding = GrillyEmbedding(model)
+        again = GrillyEmbedding.from_dict(embedding.to_dict())
+        assert again.get_query_embedding(QUERY) == embedding.get_query_embedding(QUERY)
+        assert pickle.loads(pickle.dumps(embedding)).get_query_embedding(QUERY) == embedding.get_query_embedding(QUERY)
+
+
+def test_a_reranker_is_written_down_and_pickled(ranker, ranker_folder, nodes):
+    found = [NodeWithScore(node=node) for node in nodes]
+    for made in (GrillyReranker(ranker, top_n=2), GrillyReranker(str(ranker_folder), options={"device": "cpu"})):
+        expected = [(node.node.id_, node.score) for node in made.postprocess_nodes(found, query_str=QUERY)]
+        for again in (GrillyReranker.from_dict(made.to_dict()), pickle.loads(pickle.dumps(made))):
+            assert again.model_name == str(ranker_folder)
+            ranked = again.postprocess_nodes(found, query_str=QUERY)
+            assert [(node.node.id_, node.score) for node in ranked] == expected
 
 
 def test_bad_arguments(minilm, splade, ranker, nodes):

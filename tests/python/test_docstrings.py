@@ -64,10 +64,10 @@ class Finder(doctest.DocTestFinder):
     """Finds classes where they are written, wherever they say that they are from."""
 
     def _from_module(self, module, thing):
-        methods = vars(thing).values() if inspect.isclass(thing) else ()
-        written = [inspect.unwrap(method) for method in methods if inspect.isfunction(method)]
-        here = (method.__globals__ is vars(module) for method in written)
-        return super()._from_module(module, thing) or thing.__module__ == "grilly.sentence_transformers" and any(here)
+        if inspect.isclass(thing) and thing.__module__ == "grilly.sentence_transformers":
+            methods = (inspect.unwrap(method) for method in vars(thing).values() if inspect.isfunction(method))
+            return any(method.__globals__ is vars(module) for method in methods)
+        return super()._from_module(module, thing)
 
 
 @pytest.mark.parametrize("module", EXAMPLES, ids=lambda module: module.__name__)

@@ -15,7 +15,7 @@ from grilly.sentence_transformer import SentenceTransformer, VulkanSentenceTrans
 __all__ = ["Embedder"]
 
 
-@closed()
+@closed("embedding_model", "word_embedding_model")
 class Embedder:
     """A model, by name or loaded, with the method `embed`; the classes of both libraries derive from it.
 

@@ -103,7 +103,7 @@ class GrillyReranker(BaseDocumentCompressor):
     _model: Any = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
-        """Loads the model."""
+        """Loads the model, once its fields are there."""
         self._model = loaded(self.model, self.options, CrossEncoder, MultiVectorEncoder)
 
     def compress_documents(

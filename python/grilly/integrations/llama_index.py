@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from grilly.cross_encoder import CrossEncoder
 from grilly.errors import InvalidArgumentError
-from grilly.integrations.loading import library, loaded
+from grilly.integrations.loading import library, loaded, settings
 from grilly.multi_vector_encoder import MultiVectorEncoder
 from grilly.sentence_transformer import SentenceTransformer, VulkanSentenceTransformer
 
@@ -16,12 +16,33 @@ with library("llama-index-core"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.bridge.pydantic import Field, PrivateAttr
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
-    from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+    from llama_index.core.schema import BaseComponent, MetadataMode, NodeWithScore, QueryBundle
 
 __all__ = ["GrillyEmbedding", "GrillyReranker"]
 
 
-class GrillyEmbedding(BaseEmbedding):
+class Written(BaseComponent):
+    """A component that is written down, and pickled, by the name of its model and the arguments that make it again."""
+
+    kind: ClassVar[type[Any]] = SentenceTransformer
+    options: dict[str, Any] = Field(default_factory=dict)
+    _given: Any = PrivateAttr()
+    _held: Any = PrivateAttr()
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """The settings, which `from_dict` takes."""
+        return {**super().to_dict(**kwargs), **self._model()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "__dict__": {**state["__dict__"], **self._model()}}
+
+    def _model(self) -> dict[str, Any]:
+        name, options = settings(self._given, self.options, self.kind)
+        return {"model_name": name, "options": options}
+
+
+class GrillyEmbedding(Written, BaseEmbedding):
     """A model as `embed_model`: nodes by `encode_document`, queries by `encode_query`.
 
     Args:
@@ -45,8 +66,6 @@ class GrillyEmbedding(BaseEmbedding):
     """
 
     encode_kwargs: dict[str, Any] = Field(default_factory=dict)
-    options: dict[str, Any] = Field(default_factory=dict)
-    _held: Any = PrivateAttr()
 
     def __init__(
         self,
@@ -58,13 +77,13 @@ class GrillyEmbedding(BaseEmbedding):
         **others: Any,
     ) -> None:
         name = others.pop("model_name", "all-MiniLM-L6-v2")  # as settings that were written down have it
-        kinds = (SentenceTransformer, VulkanSentenceTransformer)
-        held: Any = loaded(name if model is None else model, options or {}, *kinds)
+        given = name if model is None else model
+        held: Any = loaded(given, options or {}, SentenceTransformer, VulkanSentenceTransformer)
         super().__init__(
             model_name=str(held.model_name), embed_batch_size=embed_batch_size, encode_kwargs=encode_kwargs or {},
             options=options or {}, **others,
         )  # fmt: skip
-        self._held = held
+        self._given, self._held = given, held
 
     @classmethod
     def class_name(cls) -> str:
@@ -98,7 +117,7 @@ class GrillyEmbedding(BaseEmbedding):
         return await asyncio.to_thread(self._get_text_embeddings, texts)
 
 
-class GrillyReranker(BaseNodePostprocessor):
+class GrillyReranker(Written, BaseNodePostprocessor):
     """The nodes that a model scores highest with the query, as one of `node_postprocessors`.
 
     Args:
@@ -120,19 +139,23 @@ class GrillyReranker(BaseNodePostprocessor):
         1
     """
 
+    kind: ClassVar[type[Any]] = CrossEncoder
+    model_name: str
     top_n: int | None = 3
-    _held: Any = PrivateAttr()
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | CrossEncoder | MultiVectorEncoder = "cross-encoder/ms-marco-MiniLM-L6-v2",
+        model: str | os.PathLike[str] | CrossEncoder | MultiVectorEncoder | None = None,
         *,
         top_n: int | None = 3,
         options: dict[str, Any] | None = None,
         **others: Any,
     ) -> None:
-        super().__init__(top_n=top_n, **others)
-        self._held = loaded(model, options or {}, CrossEncoder, MultiVectorEncoder)
+        name = others.pop("model_name", "cross-encoder/ms-marco-MiniLM-L6-v2")
+        given = name if model is None else model
+        held: Any = loaded(given, options or {}, CrossEncoder, MultiVectorEncoder)
+        super().__init__(model_name=str(held.model_name), top_n=top_n, options=options or {}, **others)
+        self._given, self._held = given, held
 
     @classmethod
     def class_name(cls) -> str:
