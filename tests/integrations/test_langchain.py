@@ -58,19 +58,19 @@ def test_documents_are_ranked_as_by_the_reference(ranker_folder, ranker, order):
     places, scores = order
     documents = [Document(text, metadata={"place": place}) for place, text in enumerate(DOCUMENTS)]
     for reranker in (
-        GrillyReranker(model=ranker, top_n=3),
-        GrillyReranker(model=str(ranker_folder), top_n=3, options={"device": "cpu"}),
+        GrillyReranker(ranker, top_n=3),
+        GrillyReranker(str(ranker_folder), top_n=3, options={"device": "cpu"}),
     ):
         found = reranker.compress_documents(documents, QUERY)
         assert [document.metadata["place"] for document in found] == places[:3]
         assert near([document.metadata["relevance_score"] for document in found], scores[:3])
-    assert len(GrillyReranker(model=ranker, top_n=None).compress_documents(documents, QUERY)) == len(DOCUMENTS)
+    assert len(GrillyReranker(ranker, top_n=None).compress_documents(documents, QUERY)) == len(DOCUMENTS)
     assert all("relevance_score" not in document.metadata for document in documents)
 
 
 def test_a_late_interaction_model_ranks_too(colbert):
     documents = [Document(text) for text in DOCUMENTS]
-    found = GrillyReranker(model=colbert, top_n=2).compress_documents(documents, QUERY)
+    found = GrillyReranker(colbert, top_n=2).compress_documents(documents, QUERY)
     expected = colbert.rank(QUERY, DOCUMENTS, top_k=2, return_documents=True)
     assert [document.page_content for document in found] == [hit["text"] for hit in expected]
 
@@ -94,6 +94,6 @@ def test_bad_arguments(minilm, ranker):
     with pytest.raises(InvalidArgumentError, match="device: arguments of a constructor, and the model is loaded"):
         GrillyEmbeddings(minilm, device="cpu")
     with pytest.raises(InvalidTypeError, match="SentenceTransformer, expected .* a CrossEncoder or MultiVectorEncoder"):
-        GrillyReranker(model=minilm)
+        GrillyReranker(minilm)
     with pytest.raises(InvalidArgumentError, match="chunk_overlap is 18, and a part has 18 tokens"):
         GrillyTokenTextSplitter(minilm, tokens_per_chunk=20, chunk_overlap=18)

@@ -92,19 +92,25 @@ class GrillyReranker(BaseDocumentCompressor):
         >>> from grilly.integrations.langchain import GrillyReranker
         >>> from langchain_core.documents import Document
         >>> documents = [Document("A kitten."), Document("Rates rose."), Document("A dog.")]
-        >>> found = GrillyReranker(model=ranker_model, top_n=2).compress_documents(documents, "a cat")
+        >>> found = GrillyReranker(ranker_model, top_n=2).compress_documents(documents, "a cat")
         >>> len(found), sorted(found[0].metadata)
         (2, ['relevance_score'])
     """
 
     model: Any
-    top_n: int | None = 3
-    options: dict[str, Any] = {}
-    _model: Any = PrivateAttr()
+    top_n: int | None
+    options: dict[str, Any]
+    _held: Any = PrivateAttr()
 
-    def model_post_init(self, context: Any, /) -> None:
-        """Loads the model, once its fields are there."""
-        self._model = loaded(self.model, self.options, CrossEncoder, MultiVectorEncoder)
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | CrossEncoder | MultiVectorEncoder = "cross-encoder/ms-marco-MiniLM-L6-v2",
+        *,
+        top_n: int | None = 3,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(model=model, top_n=top_n, options=options or {})
+        self._held = loaded(model, self.options, CrossEncoder, MultiVectorEncoder)
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
@@ -113,11 +119,11 @@ class GrillyReranker(BaseDocumentCompressor):
 
         Example:
             >>> from grilly.integrations.langchain import GrillyReranker
-            >>> GrillyReranker(model=ranker_model).compress_documents([], "a cat")
+            >>> GrillyReranker(ranker_model).compress_documents([], "a cat")
             []
         """
         texts = [document.page_content for document in documents]
-        hits = self._model.rank(query, texts, top_k=self.top_n) if texts else []
+        hits = self._held.rank(query, texts, top_k=self.top_n) if texts else []
         return [scored(documents[hit["corpus_id"]], hit["score"]) for hit in hits]
 
 
