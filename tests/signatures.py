@@ -7,10 +7,8 @@ arguments.
 """
 
 import argparse
-import importlib
 import inspect
 import json
-import pkgutil
 import re
 import sys
 from collections.abc import Iterator
@@ -43,18 +41,15 @@ def described(member: Any) -> str:
 
 
 def public() -> Iterator[tuple[str, str]]:
-    import grilly
+    from package_modules import modules
 
-    for info in pkgutil.walk_packages(grilly.__path__, "grilly."):
-        if info.name.endswith(("__main__", "_core")):
-            continue
-        module = importlib.import_module(info.name)
+    for module in modules():
         for name in getattr(module, "__all__", ()):
-            thing = getattr(module, name)
-            yield f"{info.name}.{name}", described(thing) if callable(thing) else f"value of {type(thing).__name__}"
+            thing, path = getattr(module, name), f"{module.__name__}.{name}"
+            yield path, described(thing) if callable(thing) else f"value of {type(thing).__name__}"
             for member in dir(thing) if inspect.isclass(thing) else ():
                 if member in SPECIAL or not member.startswith("_"):
-                    yield f"{info.name}.{name}.{member}", described(inspect.getattr_static(thing, member))
+                    yield f"{path}.{member}", described(inspect.getattr_static(thing, member))
 
 
 def compare(old: Path, new: Path) -> int:

@@ -111,6 +111,7 @@ class CrossEncoder(Scoring, Moving):
         (2,)
     """
 
+    __module__ = "grilly.sentence_transformers"  # by which other libraries know it
     kind = "CrossEncoder"
     default_huggingface_organization = "cross-encoder"
     usual_prompts: ClassVar[tuple[str, ...]] = ()

@@ -41,6 +41,10 @@ class UnsupportedImportError(ImportError, UnsupportedError):
     """The import of such a name; the message states the alternative."""
 
 
+class MissingLibraryError(GrillyError, ImportError):
+    """A library that a module of `grilly.integrations` is for cannot be imported; the message names its package."""
+
+
 class DeviceUnavailableError(GrillyError, RuntimeError):
     """There is no usable device of the requested kind, and `GRILLY_STRICT=1` forbids the CPU fallback."""
 

@@ -62,6 +62,7 @@ class HybridEncoder(Calls, Comparing, Moving):
         ((2, 36), 2, (8, 24))
     """
 
+    __module__ = "grilly.sentence_transformers"  # by which other libraries know it
     kind = KIND
     default_huggingface_organization = "BAAI"
     usual_prompts = ()

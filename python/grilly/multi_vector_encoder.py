@@ -75,6 +75,7 @@ class MultiVectorEncoder(Calls, MultiVectors, Moving):
         ((12, 24), (8, 24), (1, 2))
     """
 
+    __module__ = "grilly.sentence_transformers"  # by which other libraries know it
     kind = "MultiVectorEncoder"
     _card = (
         "sentence-similarity",

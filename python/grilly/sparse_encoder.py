@@ -88,6 +88,7 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
         ((2, 600), (2, 2))
     """
 
+    __module__ = "grilly.sentence_transformers"  # by which other libraries know it
     kind = "SparseEncoder"
     default_huggingface_organization = "sparse-encoder"
     kept = (*SparseWeights.kept, "max_active_dims")

@@ -1,13 +1,12 @@
 """Attributes that callers set on objects of the package: each has an effect, any other is an error that names one."""
 
 import copy
-import importlib
 import pickle
-import pkgutil
 from unittest import mock
 
 import numpy as np
 import pytest
+from package_modules import modules
 
 import grilly
 from grilly import CrossEncoder, SentenceTransformer, SparseEncoder, VulkanSentenceTransformer, nn, optim
@@ -21,11 +20,10 @@ OPEN = (nn.Module, optim.Optimizer, optim.LRScheduler, optim.ReduceLROnPlateau, 
 
 def classes():
     """Every public class that a module of the package defines."""
-    for info in pkgutil.walk_packages(grilly.__path__, "grilly."):
-        module = importlib.import_module(info.name) if not info.name.endswith("__main__") else None
+    for module in modules():
         for name in getattr(module, "__all__", ()):
             kind = getattr(module, name)
-            if isinstance(kind, type) and kind.__module__ == info.name and not issubclass(kind, OPEN):
+            if isinstance(kind, type) and kind.__module__ == module.__name__ and not issubclass(kind, OPEN):
                 yield kind
 
 

@@ -1,22 +1,17 @@
 """The examples in the docstrings run, and every public name has one."""
 
 import doctest
-import importlib
 import inspect
-import pkgutil
 
 import numpy as np
 import pytest
 from models import heads, hybrid
+from package_modules import modules
 
 import grilly
 from grilly.sparse import SparseRows
 
-MODULES = [
-    importlib.import_module(found.name)
-    for found in pkgutil.walk_packages(grilly.__path__, "grilly.")
-    if found.name not in ("grilly.__main__", "grilly._core")
-]
+MODULES = list(modules())
 EXAMPLES = [module for module in MODULES if ">>>" in inspect.getsource(module)]
 
 
@@ -65,10 +60,20 @@ def names(real, ranker, splade, colbert, made, tmp_path_factory):
         yield values | folders | made | {"colbert_model": late}
 
 
+class Finder(doctest.DocTestFinder):
+    """Finds classes where they are written, wherever they say that they are from."""
+
+    def _from_module(self, module, thing):
+        if inspect.isclass(thing) and thing.__module__ == "grilly.sentence_transformers":
+            methods = (inspect.unwrap(method) for method in vars(thing).values() if inspect.isfunction(method))
+            return any(method.__globals__ is vars(module) for method in methods)
+        return super()._from_module(module, thing)
+
+
 @pytest.mark.parametrize("module", EXAMPLES, ids=lambda module: module.__name__)
 def test_examples(module, names, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    found = doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs=names)
+    found = Finder(exclude_empty=True).find(module, extraglobs=names)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     reports = []
     for example in found:

@@ -104,6 +104,8 @@ class SentenceTransformer(Model):
         ((2, 384), (2, 2))
     """
 
+    __module__ = "grilly.sentence_transformers"  # by which other libraries know it
+
     @older_keywords("SentenceTransformer")
     @constructor(PlainArguments)
     def __init__(self, given: PlainArguments) -> None:

@@ -99,6 +99,7 @@ class VulkanSentenceTransformer(Model):
         (2, 384)
     """
 
+    __module__ = "grilly.sentence_transformers"  # by which other libraries know it
     _usual_dtype = "float32"
     st_model: None = None
     transformer_model: None = None
