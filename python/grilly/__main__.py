@@ -4,7 +4,7 @@ import importlib
 import json
 import sys
 
-from grilly.commands import known
+from grilly.commands.table import known
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What the commands of `python -m grilly` share: commands.json has their options, and here is how they end."""
+"""What the commands of `python -m grilly` share: table.json has their options, and here is how they end."""
 
 import argparse
 import functools
@@ -20,7 +20,7 @@ def _positive(text: str) -> int:
     return number
 
 
-#: What commands.json calls types and actions, and what argparse takes.
+#: What table.json calls types and actions, and what argparse takes.
 TYPES = {"count": _positive, "float": float, "int": int, "json": json.loads, "path": Path, "str": str}
 ACTIONS = {"yes or no": argparse.BooleanOptionalAction}
 
@@ -30,9 +30,9 @@ def known() -> dict[str, Any]:
     """The lines about all commands, and of each command its module, its description and its arguments.
 
     Example:
-        >>> from grilly.commands import known
+        >>> from grilly.commands.table import known
         >>> known()["commands"]["compile"]["module"]
-        'grilly.compile_command'
+        'grilly.commands.compile'
     """
     found: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     return found
@@ -51,7 +51,7 @@ def command(name: str) -> Callable[[Callable[[argparse.Namespace], int]], Callab
     """Lets a function of the parsed options be called with a command line; an error of ours is printed, and gives 1.
 
     Example:
-        >>> from grilly.commands import command
+        >>> from grilly.commands.table import command
         >>> @command("compile")
         ... def main(given):
         ...     print(given.folder, given.target_env)
