@@ -1,6 +1,7 @@
 """`grilly embed`: what it reads and writes, how it goes on after a kill, and what it refuses."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -210,3 +211,23 @@ def test_an_unknown_model_names_every_place(inputs, tmp_path, capsys, monkeypatc
 def test_lines_end_as_every_system_ends_them(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\nthree\x0bmore")
     assert [record.text for record in records(str(tmp_path / "a.txt"))] == ["one", "two", "three\x0bmore"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other terminals")
+def test_progress_is_for_terminals(shell, small, inputs, tmp_path):
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    for name, arguments in {"embed": [inputs["lines"], "-o", tmp_path / "out.npy"], "search": ["x", tmp_path]}.items():
+        main_end, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
+        command = [sys.executable, "-m", "grilly", name, *map(str, arguments), *small]
+        done = subprocess.run(command, env=shell, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal, timeout=120)
+        os.close(terminal)
+        told = os.read(main_end, 1 << 16).decode()
+        os.close(main_end)
+        assert done.returncode == 0 and "text/s" in told and "100%" in told, told
+    done = subprocess.run([*command, "--rebuild"], env=shell, cwd=tmp_path, capture_output=True, timeout=120)
+    assert done.returncode == 0 and done.stderr == b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -31,8 +30,8 @@ def main(given: argparse.Namespace) -> int:
     target = None if given.output in (None, "-") else Path(given.output)
     checked(target, given)
     for path in given.inputs:
-        if path != "-" and not os.access(path, os.R_OK):
-            open(path, "rb").close()  # it raises, before a model is loaded
+        if path != "-":
+            open(path, "rb").close()  # one that is missing is told before a model is loaded
     texts = (record.text for path in given.inputs for record in records(path, given.input_format, given.field))
     with opened(given) as model:
         options = {
