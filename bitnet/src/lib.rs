@@ -43,5 +43,5 @@ pub use shaders::{
 
 /// A doctest that compiles and runs the Rust code of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/guides/commands.md")]
+#[doc = include_str!("../../docs/guides/bitnet.md")]
 mod guide {}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grilly import SentenceTransformer, kernels
-from grilly.demo import read_text, split
+from grilly.commands.demo import read_text, split
 
 HERE = Path(__file__).parent
 PAGE = ("index.html", "page.js", "cpu.js", "style.css", "../launch_browser/launch.js")

@@ -1,49 +1,45 @@
-"""`python -m grilly` and the name of a command, such as `info`, `demo`, `kernels` or `models`."""
+"""`grilly COMMAND`, and `python -m grilly COMMAND`: commands/table.json has the commands."""
 
-import importlib
-import json
+import os
 import sys
-
-from grilly.commands import known
 
 
 def main(arguments: list[str]) -> int:
-    """Runs a command and returns the exit status."""
-    command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
-    if command == "info" and rest in ([], ["--json"]):
-        from grilly.devices import format_info, info
+    """Runs a command and returns the exit status: 0, 1 after an error, 2 for a wrong command line."""
+    from grilly.commands import table
 
-        facts = info()
-        print(json.dumps(facts, indent=2) if rest else format_info(facts))
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if name in ("-h", "--help", "help"):
+        print(table.overview())
         return 0
-    if command in known()["commands"]:
-        status: int = importlib.import_module(known()["commands"][command]["module"]).main(rest)
+    if name in ("-V", "--version") and not rest:
+        from grilly import _core
+
+        print(f"grilly {_core.__version__}")
+        return 0
+    if name in table.known()["commands"]:
+        return table.run(name, rest)
+    if name:
+        near = table.nearest(name, [*table.known()["commands"], "--help", "--version"])
+        print(f"grilly: there is no command {name}{near}\ngrilly --help lists the commands", file=sys.stderr)
+    else:
+        print(table.overview(), file=sys.stderr)
+    return 2
+
+
+def entry() -> int:
+    """What the console script calls: `main` with the process' arguments, quiet where a reader or the user stops it."""
+    try:
+        status = main(sys.argv[1:])
+        sys.stdout.flush()
         return status
-    if command == "kernels" and not rest:
-        from grilly import _core
-
-        for name, formula, options in _core.kernel_rows():
-            print(f"{name}: {formula}\n    options: {', '.join(options)}")
+    except BrokenPipeError:
+        # The reader has what it wanted, as `head` does; Python flushes stdout again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if command == "models" and not rest:
-        from grilly import _core
-
-        print("model_type in config.json: classes in transformers; for example")
-        for family, start, examples in _core.model_rows():
-            print(f"{family}: {start}Model, {start}For...; {examples}")
-        print("\nmodules in modules.json: modes or activations")
-        for module, choices in _core.module_rows():
-            print(module + (f": {', '.join(choices)}" if choices else ""))
-        return 0
-    if command in ("-V", "--version") and not rest:
-        import grilly
-
-        print(f"grilly {grilly.__version__}")
-        return 0
-    asked = command in ("-h", "--help", "help")
-    print("\n".join(known()["usage"]), file=sys.stdout if asked else sys.stderr)
-    return 0 if asked else 2
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(entry())

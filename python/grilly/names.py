@@ -22,6 +22,9 @@ Folders = Sequence[str] | None
 #: Former path -> path. What is below a path moved with it.
 MOVED = {
     "grilly.backend": "grilly.compat.upstream.backend",
+    "grilly.compile_command": "grilly.commands.compile",
+    "grilly.demo": "grilly.commands.demo",
+    "grilly.export_command": "grilly.commands.export",
     "grilly.functional.activation_gradients": "grilly.functional.activations",
     "grilly.functional.kept": "grilly.functional.dispatch",
     "grilly.held": "grilly.vocabulary",

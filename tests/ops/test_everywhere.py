@@ -11,8 +11,8 @@ import pytest
 
 import grilly
 from grilly import SentenceTransformer, VulkanSentenceTransformer, _core, functional, nn, optim
+from grilly.commands.fingerprint import fingerprint
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.fingerprint_command import fingerprint
 from grilly.program import Graph
 from grilly.train import Trainer, TransformerConfig
 

@@ -5,8 +5,9 @@ import json
 import pytest
 
 import grilly
-from grilly import VulkanSentenceTransformer, bench_command
+from grilly import VulkanSentenceTransformer
 from grilly.__main__ import main
+from grilly.commands import bench
 from grilly.tiny_checkpoints import checkpoint_of_minilm
 
 TYPES = ["float32", "float16", "int8"]
@@ -15,7 +16,7 @@ TYPES = ["float32", "float16", "int8"]
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
     """Speeds of a software driver, or beside another test process, are not the point."""
-    monkeypatch.setattr(bench_command, "CALLS", 1)
+    monkeypatch.setattr(bench, "CALLS", 1)
 
 
 def printed(capsys, *arguments: object) -> tuple[int, str]:
@@ -57,7 +58,7 @@ def test_as_text(tiny_model, vulkan, capsys):
 
 
 def test_devices_that_disagree_have_no_ratio(tiny_model, vulkan, capsys, monkeypatch):
-    monkeypatch.setattr(bench_command, "AGREE", {"float32": 1.1})  # no rows are so alike
+    monkeypatch.setattr(bench, "AGREE", {"float32": 1.1})  # no rows are so alike
     status, text = printed(capsys, tiny_model, "--texts", "1")
     assert status == 1 and "NOT the CPU's rows: a cosine of 1.0000" in text and " x" not in text
     assert text.splitlines()[-1] == "Fastest for short texts: cpu in float32; for long texts: cpu in float32."
@@ -70,7 +71,7 @@ def test_a_device_that_fails(tiny_model, vulkan, capsys, faults):
 
 
 def test_a_type_that_a_model_does_not_have(monkeypatch, tiny_model, numerics, capsys):
-    monkeypatch.setattr(bench_command, "AGREE", {"float32": 0.9, "float16": 0.9})
+    monkeypatch.setattr(bench, "AGREE", {"float32": 0.9, "float16": 0.9})
     numerics("everywhere")
     status, text = printed(capsys, tiny_model, "--texts", "1")
     refused = [line for line in text.splitlines() if line.startswith("float16")]
@@ -93,7 +94,7 @@ def test_the_model_without_a_name_has_minilms_sizes(tmp_path):
         assert model.get_embedding_dimension() == config["hidden_size"] == 384 and model.max_seq_length == 256
         assert config["num_hidden_layers"] == 6 and config["intermediate_size"] == 1536
         assert model.plan.count("attention") >= 6
-        [ids] = model.tokenizer(bench_command.texts_of("short", 1))["input_ids"]
+        [ids] = model.tokenizer(bench.texts_of("short", 1))["input_ids"]
         assert model.tokenizer.unk_token_id not in ids
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from conftest import LONG
 from train.test_training import TEXT, trained
 
 from grilly import SentenceTransformer, ShaderCompiler, ShaderCompilerConfig, kernels, nn, utils
+from grilly.__main__ import main
 from grilly.errors import CheckpointError, InvalidArgumentError
 from grilly.train import Trainer, read_metrics
 
@@ -187,6 +189,39 @@ def test_a_saved_model(disk, checkpoint, tmp_path):
 
     assert sweep(disk, save, OSError, earlier, stride=9) > 6
     assert sweep(disk, save, OSError, stride=9) > 6
+
+
+@pytest.mark.parametrize("ending", [".npy", ".jsonl", ".sqlite", None])
+def test_embedded_texts_and_an_index(disk, checkpoint, tmp_path, capsys, ending):
+    """What is there after a failure is gone on with; the end is that of a run without one. No ending: search."""
+    folder, out = tmp_path / "texts", disk.path / f"out{ending or ''}"
+    folder.mkdir()
+    (folder / "texts.txt").write_text("".join(f"Text number {number}.\n\n" for number in range(1000)))
+    model = ["--model", str(checkpoint("base")), "--device", "cpu"]
+    command = ["embed", str(folder / "texts.txt"), "-o", str(out), "--resume", *model]
+    if ending is None:
+        command = ["search", "number 7", str(folder), "--index", str(out), "--json", *model]
+
+    def run() -> tuple[int, str, str]:
+        status = main(command)
+        captured = capsys.readouterr()
+        rows = out.read_bytes() if ending in (".npy", ".jsonl") else b""
+        if ending == ".sqlite" and status == 0:
+            rows = b"".join(row for (row,) in sqlite3.connect(out).execute("SELECT embedding FROM embeddings"))
+        return status, captured.out or rows.hex(), captured.err
+
+    expected = run()
+    assert expected[0] == 0
+    failures = 0
+    for left in (0, 1, 2, 5, 10, 20, 40, 60):
+        shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
+        disk.leave("pages", left)
+        status, _, problem = run()
+        failures += status
+        assert status == 0 or any(words in problem for words in ("No space left", "disk is full", "disk I/O")), problem
+        disk.give()
+        assert run()[:2] == expected[:2], left
+    assert failures > 3
 
 
 def test_an_exported_model(disk, checkpoint):

@@ -207,4 +207,4 @@ def test_log_records_reach_logging(tiny_model, caplog):
 
 def test_module_without_arguments_prints_usage():
     done = subprocess.run([sys.executable, "-m", "grilly"], capture_output=True, text=True)
-    assert done.returncode == 2 and "python -m grilly info" in done.stderr
+    assert done.returncode == 2 and "usage: grilly COMMAND" in done.stderr

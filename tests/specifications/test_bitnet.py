@@ -7,7 +7,7 @@ from grilly import quant
 from . import Walk, missing
 
 HERE = "tests/specifications/test_bitnet.py"
-COMMANDS = "docs/guides/commands.md"
+GUIDE = "docs/guides/bitnet.md"
 CRATE = "bitnet/src/tests.rs"
 METAL = "tests/ops/test_metal.py"
 COMPILING = "src/compiler/tests/compiling.rs"
@@ -39,13 +39,13 @@ WALK: Walk = [
     ),
     (
         "usage 1: device, shaders, pipeline, encoder, buffers, dispatch",
-        f"{COMMANDS}: create_compute_encoder_with_pipeline",
+        f"{GUIDE}: create_compute_encoder_with_pipeline",
     ),
-    ("usage 2: compiler, compile_all_shaders, get_compute_function", f"{COMMANDS}: compile_all_shaders"),
+    ("usage 2: compiler, compile_all_shaders, get_compute_function", f"{GUIDE}: compile_all_shaders"),
     (
         "usage 3: global shaders, create and dispatch of bitlinear_forward",
         (
-            f"{COMMANDS}: initialize_global_shaders",
+            f"{GUIDE}: initialize_global_shaders",
             f"{CRATE}::the_global_shaders_stay_on_one_device",
             f"{CRATE}::every_function_has_an_encoder_and_a_dispatch_by_name",
         ),
@@ -73,9 +73,9 @@ WALK: Walk = [
     ("errors: four beginnings", f"{CRATE}::errors_begin_with_the_specified_words"),
     (
         "adding a shader: file, function, enum, mapping, tests",
-        (f"{COMMANDS}: ## Shaders of your own", f"{CRATE}::a_users_function_is_one_like_the_others"),
+        (f"{GUIDE}: ## Shaders of your own", f"{CRATE}::a_users_function_is_one_like_the_others"),
     ),
-    ("testing: the sample", f"{COMMANDS}: #[test]"),
+    ("testing: the sample", f"{GUIDE}: #[test]"),
     (
         "debugging: validation, printf, readback",
         "tests/python/test_shader_debugging.py::test_what_is_printed_by_a_shader_compiled_later_is_shown_on_request",

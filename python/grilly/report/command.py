@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grilly import _core
-from grilly.commands import command
+from grilly.commands.table import command
 from grilly.errors import InvalidArgumentError
 from grilly.report.machine import environment, versions
 from grilly.report.parts import PARTS

@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from grilly.commands import command
+from grilly.commands.table import command
 from grilly.errors import InvalidArgumentError, UnsupportedError
 from grilly.train.config import TransformerConfig
 from grilly.train.curve import Events, draw_loss, is_installed, need_writer

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from grilly import _core
-from grilly.commands import command
-from grilly.demo import read_text
+from grilly.commands.demo import read_text
+from grilly.commands.table import command
 from grilly.train.command import draw, train
 from grilly.train.config import TransformerConfig
 from grilly.train.trainer import Trainer

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from grilly import _core
-from grilly.commands import command
+from grilly.commands.table import command
 from grilly.errors import InvalidArgumentError
 
 __all__ = ["copy", "main"]
@@ -15,8 +15,8 @@ def main(given: argparse.Namespace) -> int:
     """Copies the files and prints their paths; returns the exit status.
 
     Example:
-        >>> from grilly import shaders_command
-        >>> shaders_command.main(["--copy", "README.md/no"])
+        >>> from grilly.commands import shaders
+        >>> shaders.main(["--copy", "README.md/no"])
         1
     """
     for path in copy(given.copy, given.overwrite):
@@ -41,7 +41,7 @@ def copy(folder: Path, overwrite: bool = False) -> list[Path]:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from grilly.shaders_command import copy
+        >>> from grilly.commands.shaders import copy
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     copy(Path(folder))[0].name
         'arithmetic.glsl'

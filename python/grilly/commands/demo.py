@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from grilly import VulkanSentenceTransformer
-from grilly.commands import command
+from grilly.commands.table import command
 
 QUERIES = ["A flood destroys every living thing.", "A man is sold by his brothers.", "Bread falls from heaven."]
 BUDGET_SECONDS = 15.0

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import grilly
 from grilly import VulkanSentenceTransformer
-from grilly.commands import command
+from grilly.commands.table import command
 from grilly.errors import DeviceError, GrillyError, UnsupportedError
 from grilly.tiny_checkpoints import checkpoint_of_minilm
 
@@ -41,8 +41,8 @@ def main(given: argparse.Namespace) -> int:
     """Prints the speeds, and which device to use; returns 1 where two devices disagree.
 
     Example:
-        >>> from grilly import bench_command
-        >>> bench_command.main(["no-such-folder/model"])
+        >>> from grilly.commands import bench
+        >>> bench.main(["no-such-folder/model"])
         1
     """
     if given.model is None:
@@ -68,10 +68,10 @@ def compare(model: str, texts: int) -> dict[str, Any]:
         or the device does not support, and `failed`.
 
     Example:
-        >>> from grilly import bench_command
+        >>> from grilly.commands import bench
         >>> from grilly.testing import tiny_checkpoint
         >>> import tempfile
-        >>> found = bench_command.compare(str(tiny_checkpoint("bert", tempfile.mkdtemp())), texts=4)
+        >>> found = bench.compare(str(tiny_checkpoint("bert", tempfile.mkdtemp())), texts=4)
         >>> found["rows"][0]["device"], found["rows"][0]["dtype"], sorted(found["texts"])
         ('cpu', 'float32', ['long', 'short'])
     """
@@ -141,7 +141,7 @@ def texts_of(length: str, count: int) -> list[str]:
     """Texts of common words, `"short"` or `"long"`, the same in every run.
 
     Example:
-        >>> from grilly.bench_command import texts_of
+        >>> from grilly.commands.bench import texts_of
         >>> [len(texts_of(length, 64)) for length in ("short", "long")], len(texts_of("short", 1)[0].split())
         ([64, 16], 8)
     """
@@ -154,7 +154,7 @@ def told(found: dict[str, Any]) -> list[str]:
     """What `compare` found, as lines of text.
 
     Example:
-        >>> from grilly.bench_command import told
+        >>> from grilly.commands.bench import told
         >>> auto = {"backend": "cpu", "name": "cpu", "reason": "there is nothing else"}
         >>> sizes = {"short": {"texts": 64, "tokens": 10.0}, "long": {"texts": 16, "tokens": 162.0}}
         >>> row = {"device": "cpu", "dtype": "float32", "texts_per_second": {"short": 900.0, "long": 70.0}}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from grilly import VulkanSentenceTransformer
-from grilly.commands import command
+from grilly.commands.table import command
 
 __all__ = ["fingerprint", "main", "texts"]
 
@@ -17,8 +17,8 @@ def main(given: argparse.Namespace) -> int:
     """Prints the fingerprint of a model and what its numbers mean; returns the exit status.
 
     Example:
-        >>> from grilly import fingerprint_command
-        >>> fingerprint_command.main(["no-such-folder/model"])
+        >>> from grilly.commands import fingerprint
+        >>> fingerprint.main(["no-such-folder/model"])
         1
     """
     with VulkanSentenceTransformer(given.model, device=given.device, numerics=given.numerics) as model:
@@ -30,7 +30,7 @@ def texts() -> list[str]:
     """The texts of which embeddings are computed: lines of several languages and kinds, and all of them as one.
 
     Example:
-        >>> from grilly.fingerprint_command import texts
+        >>> from grilly.commands.fingerprint import texts
         >>> len(texts()), texts()[0]
         (21, 'A cat sits on the mat.')
     """
@@ -52,7 +52,7 @@ def fingerprint(model: VulkanSentenceTransformer) -> str:
 
     Example:
         >>> from grilly import VulkanSentenceTransformer
-        >>> from grilly.fingerprint_command import fingerprint
+        >>> from grilly.commands.fingerprint import fingerprint
         >>> with VulkanSentenceTransformer("all-MiniLM-L6-v2", device="cpu") as model:
         ...     len(fingerprint(model))
         64

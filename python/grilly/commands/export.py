@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from grilly import kernels, metal
-from grilly.commands import command
+from grilly.commands.table import command
 from grilly.errors import InvalidArgumentError
 
 __all__ = ["main"]
@@ -19,8 +19,8 @@ def main(given: argparse.Namespace) -> int:
     """Exports a kernel, an operation or the library for Metal, and returns the exit status.
 
     Example:
-        >>> from grilly import export_command
-        >>> export_command.main(["swiglu", "--target", "wgsl", "--out", "/proc/none/swiglu.wgsl"])
+        >>> from grilly.commands import export
+        >>> export.main(["swiglu", "--target", "wgsl", "--out", "/proc/none/swiglu.wgsl"])
         1
     """
     if given.metal is not None:

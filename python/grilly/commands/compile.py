@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from grilly import _core
-from grilly.commands import command
+from grilly.commands.table import command
 from grilly.compiler import ShaderCompiler, ShaderCompilerConfig
 from grilly.errors import GrillyError, ShaderNotFound
 
@@ -17,8 +17,8 @@ def main(given: argparse.Namespace) -> int:
     """Compiles a folder, prints the error of each shader that does not compile, and returns the exit status.
 
     Example:
-        >>> from grilly import compile_command
-        >>> compile_command.main(["no/such/folder"])
+        >>> from grilly.commands import compile
+        >>> compile.main(["no/such/folder"])
         1
     """
     if not given.folder.is_dir():
@@ -49,7 +49,7 @@ def sources(shaders: list[str], folder: Path, output: Path | None) -> list[str]:
 
     Example:
         >>> from pathlib import Path
-        >>> from grilly.compile_command import sources
+        >>> from grilly.commands.compile import sources
         >>> sources(["twice", "spv/twice"], Path("shaders"), Path("shaders/spv"))
         ['twice']
     """

@@ -1,0 +1,179 @@
+"""The files of a folder as documents: text, Markdown, HTML, PDF, and records of JSON Lines, CSV and Parquet."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+
+from grilly.closed import closed
+from grilly.commands.cutting import Part, paragraphs
+from grilly.commands.reading import KINDS, need_module, records
+from grilly.errors import InvalidArgumentError
+
+__all__ = ["File", "documents", "walk"]
+
+HTML = {".html", ".htm", ".xhtml"}
+#: Elements that divide text, and those of which no text is shown.
+BLOCKS = set(
+    "address article aside blockquote body br caption dd div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6 "
+    "header hr li main nav ol option p pre section table td th title tr ul".split()
+)
+HIDDEN = {"script", "style", "template", "noscript"}
+#: A file that was changed so many nanoseconds ago may change again without another time; the next run reads it again.
+RECENT = 100_000_000
+
+
+@closed()
+class File(NamedTuple):
+    """A file's size, and when it was last changed, in nanoseconds; -1 for a moment ago."""
+
+    size: int
+    changed: int
+
+
+def walk(root: Path, problems: dict[str, str]) -> dict[str, File]:
+    """The files below a folder by their paths in it, without files and folders whose name starts with a dot.
+
+    Args:
+        root: The folder. A link to a folder is not followed.
+        problems: Gets the folders and files that cannot be read, with the reason.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from grilly.commands.documents import walk
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "a.txt").write_text("A cat."), (root / ".b.txt").write_text("hidden")
+        >>> {path: file.size for path, file in walk(root, {}).items()}
+        {'a.txt': 6}
+    """
+    found: dict[str, File] = {}
+    folders = [""]
+    recent = time.time_ns() - RECENT
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(root / folder) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue
+                    path = f"{folder}{entry.name}"
+                    try:
+                        path.encode()
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(f"{path}/")
+                        elif entry.is_file():
+                            stat = entry.stat()
+                            found[path] = File(stat.st_size, stat.st_mtime_ns if stat.st_mtime_ns < recent else -1)
+                    except UnicodeEncodeError:
+                        problems[ascii(path)] = "its name is not UTF-8"
+                    except OSError as error:
+                        problems[path] = str(error.strerror)
+        except OSError as error:
+            problems[folder or "."] = str(error.strerror)
+    return found
+
+
+def documents(path: Path) -> Iterator[list[Part]]:
+    """The paragraphs of each document in a file, with their lines, or pages of a PDF; none of a binary file.
+
+    Raises:
+        OSError: The file cannot be read.
+        InvalidArgumentError: It is not what its ending says.
+        UnsupportedError: A PDF without pypdf, Parquet without pyarrow.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from grilly.commands.documents import documents
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.html"
+        >>> _ = path.write_text("<h1>Cats</h1>\\n<p>A <b>cat</b> sleeps.</p>")
+        >>> list(documents(path))
+        [[Part(line=1, text='Cats'), Part(line=2, text='A cat sleeps.')]]
+    """
+    ending = path.suffix.lower()
+    if ending in KINDS:
+        for record in records(str(path)):
+            yield [Part(record.line, record.text)] if record.text.strip() else []
+    elif ending == ".pdf":
+        yield from _pages(path)
+    elif (text := _text(path)) is not None:
+        yield _shown(text) if ending in HTML else paragraphs(text)
+
+
+def _text(path: Path) -> str | None:
+    """The text of a file; None if it is not one."""
+    content = path.read_bytes()
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", errors="replace")
+    if b"\0" in content[: 1 << 13]:
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"byte {error.start + 1} is not UTF-8; iconv -t utf-8 converts a file") from None
+
+
+def _pages(path: Path) -> list[list[Part]]:
+    """The paragraphs of each page; the number of the page is their line."""
+    pypdf = need_module("pypdf", "PDF files")
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it says of a file does not name it
+    try:
+        pages = [page.extract_text() for page in pypdf.PdfReader(path).pages]
+    except OSError:
+        raise
+    except Exception as error:  # pypdf lets errors of many classes pass
+        raise InvalidArgumentError(f"it is not a PDF that pypdf reads: {error}") from error
+    return [[Part(number, part.text) for part in paragraphs(page)] for number, page in enumerate(pages, start=1)]
+
+
+class _Shown(HTMLParser):
+    """The text that a page shows, divided by its blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[Part] = []
+        self._words: list[str] = []
+        self._line = self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in HIDDEN
+        self._divide(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._divide(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden = max(0, self._hidden - (tag in HIDDEN))
+        self._divide(tag)
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            if not "".join(self._words).strip() and data.strip():
+                before = data[: len(data) - len(data.lstrip())]
+                self._line = self.getpos()[0] + before.count("\n")
+            self._words.append(data)
+
+    def _divide(self, tag: str) -> None:
+        if tag in BLOCKS:
+            text = " ".join("".join(self._words).split())
+            if text:
+                self.parts.append(Part(self._line, text))
+            self._words = []
+
+    def close(self) -> None:
+        super().close()
+        self._divide("body")
+
+
+def _shown(text: str) -> list[Part]:
+    parser = _Shown()
+    try:
+        parser.feed(text)
+        parser.close()
+    except AssertionError as error:  # of html.parser, for some declarations
+        raise InvalidArgumentError(f"it is not HTML that Python's html.parser reads: {error}") from None
+    return parser.parts

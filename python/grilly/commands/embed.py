@@ -1,0 +1,116 @@
+"""`grilly embed`: the rows of texts, in a file or on stdout."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from grilly import SentenceTransformer
+from grilly.commands.reading import Stream, kind_of, records
+from grilly.commands.table import command
+from grilly.commands.writing import WRITERS, JsonLines, Writer
+from grilly.errors import InvalidArgumentError
+
+__all__ = ["counted", "main", "opened"]
+
+
+@command("embed")
+def main(given: argparse.Namespace) -> int:
+    """Encodes texts and writes their rows; returns the exit status.
+
+    Example:
+        >>> from grilly.commands import embed
+        >>> embed.main(["no/such/file.txt", "--output", "rows.npy"])
+        1
+    """
+    target = None if given.output in (None, "-") else Path(given.output)
+    checked(target, given)
+    for path in given.inputs:
+        if path != "-":
+            open(path, "rb").close()  # one that is missing is told before a model is loaded
+    texts = (record.text for path in given.inputs for record in records(path, given.input_format, given.field))
+    with opened(given) as model:
+        options = {
+            "prompt_name": given.prompt_name, "normalize_embeddings": given.normalize,
+            "truncate_dim": given.truncate_dim, "batch_size": given.batch_size,
+            "show_progress_bar": sys.stderr.isatty(),
+        }  # fmt: skip
+        count = counted(given.inputs, given.input_format)
+        if target is not None and target.suffix == ".npy":
+            rows = model.encode(Stream(texts, count), out=target, resume=given.resume, **options)
+            said(len(rows), target)
+            return 0
+        writer: Writer = JsonLines(None, False) if target is None else WRITERS[target.suffix](target, given.resume)
+        done = False
+        try:
+            left = after(writer, texts, target)
+            stream = Stream(left, count and count - writer.rows)
+            for rows in model.encode(stream, **options):
+                writer.add(stream.give(len(rows)), rows)
+            done = True
+        finally:
+            writer.close(done)
+        said(writer.rows, target)
+    return 0
+
+
+def opened(given: argparse.Namespace) -> SentenceTransformer:
+    """The model of the options `--model`, `--device` and `--dtype`."""
+    return SentenceTransformer(given.model, device=given.device, dtype=given.dtype)
+
+
+def said(rows: int, target: Path | None) -> None:
+    """Says how many rows a file has, to a terminal."""
+    if target is not None and sys.stderr.isatty():
+        print(f"{rows:,} rows in {target}", file=sys.stderr)
+
+
+def checked(target: Path | None, given: argparse.Namespace) -> None:
+    """Refuses a file of another kind, and one that is there; removes one that is to be replaced."""
+    if target is None:
+        if given.resume:
+            raise InvalidArgumentError("--resume goes on with the file of --output, which is not given")
+        return
+    if target.suffix not in (".npy", *WRITERS):
+        raise InvalidArgumentError(f"--output {target}: expected a file that ends with .npy, {', '.join(WRITERS)}")
+    if given.resume and given.overwrite:
+        raise InvalidArgumentError("--resume and --overwrite: expected one of them")
+    if target.exists() and given.overwrite:
+        target.unlink()
+    if target.exists() and not given.resume:
+        raise InvalidArgumentError(f"{target} is there already; --resume goes on with it, --overwrite replaces it")
+
+
+def after(writer: Writer, texts: Iterator[str], target: Path | None) -> Iterator[str]:
+    """The texts after those that a file has; its last text must be the one that was in this place."""
+    if writer.rows:
+        before = list(islice(texts, writer.rows))
+        if len(before) < writer.rows or before[-1] != writer.last:
+            raise InvalidArgumentError(
+                f"row {writer.rows} of {target} is of the text {str(writer.last)[:60]!r}, which is not text "
+                f"{writer.rows} of the input; --overwrite begins again"
+            )
+    return texts
+
+
+def counted(paths: list[str], kind: str | None) -> int | None:
+    """How many texts there are at most, for the time left; None if that takes reading all of them.
+
+    Example:
+        >>> from grilly.commands.embed import counted
+        >>> counted(["-"], None)
+    """
+    if any(path == "-" or kind_of(path, kind) not in ("lines", "jsonl") for path in paths):
+        return None
+    total = 0
+    for path in paths:
+        with open(path, "rb") as file:
+            last: Any = b""
+            while block := file.read(1 << 20):
+                total, last = total + block.count(b"\n"), block
+            total += not last.endswith(b"\n")
+    return total

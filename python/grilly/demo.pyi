@@ -1,0 +1,1 @@
+from grilly.commands.demo import *

@@ -1,0 +1,308 @@
+"""`grilly search`: what is found, what is read again, and what a kill, a fault or another process leaves."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from grilly import SentenceTransformer
+from grilly.__main__ import main
+from grilly.commands import documents, folder_index
+from grilly.commands.cutting import Cutter, paragraphs
+from grilly.commands.folder_index import FolderIndex
+
+FILES = {
+    "cats.txt": "Cats sleep for most of the day.\n\nThey purr when they are content.\n",
+    "deep/er/money.md": "# Rates\n\nThe central bank raised interest rates in March.\n",
+    "page.html": "<head><style>p {}</style><title>Bread</title></head>\n<p>Bake the\nbread for an hour.</p>",
+    "records.jsonl": '{"id": 1, "text": "A volcano erupted."}\n{"id": 2, "text": "The ship sank in a storm."}\n',
+    "table.csv": "id,text\n1,Ten people signed the contract.\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """A file that a test has just changed is as it will stay."""
+    monkeypatch.setattr(documents, "RECENT", 0)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    root = tmp_path / "files"
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    (root / ".hidden").write_text("Cats sleep in secret.")
+    return root
+
+
+def found(capsys, query: str, root: Path, *options: str) -> list[dict]:
+    status = main(["search", query, str(root), "--json", *options])
+    captured = capsys.readouterr()
+    assert status == 0, captured.err
+    return [json.loads(line) for line in captured.out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "line"),
+    [
+        ("feline rest", "cats.txt", 1),
+        ("monetary policy", "deep/er/money.md", 1),
+        ("oven recipe", "page.html", 1),
+        ("eruption of lava", "records.jsonl", 1),
+        ("a vessel went down", "records.jsonl", 2),
+        ("an agreement was made", "table.csv", 2),
+    ],
+)
+def test_the_passage_is_found_by_its_meaning(query, path, line, folder, real, capsys):
+    first = found(capsys, query, folder, *real)[0]
+    assert (first["path"], first["line"]) == (str(folder / path), line)
+    assert ".hidden" not in {hit["path"] for hit in found(capsys, query, folder, *real, "--top-k", "50")}
+
+
+def test_scores_are_cosines_and_text_is_as_json(folder, real, real_model_path, capsys):
+    hits = found(capsys, "a ship", folder, *real, "--top-k", "3")
+    with SentenceTransformer(real_model_path, device="cpu") as model:
+        rows = model.encode(["a ship", *(hit["text"] for hit in hits)], normalize_embeddings=True).astype(np.float64)
+    assert [hit["score"] for hit in hits] == pytest.approx((rows[1:] @ rows[0]).tolist(), abs=1e-5)
+    assert main(["search", "a ship", str(folder), "--top-k", "3", *real]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for number, hit in enumerate(hits):
+        assert lines[2 * number] == f"{hit['path']}:{hit['line']}  {hit['score']:.3f}"
+        assert lines[2 * number + 1] == f"    {' '.join(hit['text'].split())}"
+
+
+class Counted:
+    """How many texts were encoded as documents, and how many files were read, in a run."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.texts, self.files = [], []
+        embed, read = FolderIndex.embed, folder_index.documents
+        monkeypatch.setattr(FolderIndex, "embed", lambda *given: self.texts.append(embed(*given)))
+        monkeypatch.setattr(folder_index, "documents", lambda path: self.files.append(path.name) or read(path))
+
+    def run(self, capsys, root, *options) -> tuple[int, list[str]]:
+        self.texts, self.files = [], []
+        self.hits = found(capsys, "cats", root, "--top-k", "50", *options)
+        return self.texts[0], sorted(self.files)
+
+
+def test_only_what_changed_is_read_and_embedded_again(folder, small, capsys, monkeypatch):
+    counted = Counted(monkeypatch)
+    assert counted.run(capsys, folder, *small) == (
+        6,
+        ["cats.txt", "money.md", "page.html", "records.jsonl", "table.csv"],
+    )
+    assert counted.run(capsys, folder) == (0, [])  # the model of the index
+    with (folder / "records.jsonl").open("a") as file:
+        file.write('{"id": 3, "text": "A new record."}\n')
+    assert counted.run(capsys, folder) == (1, ["records.jsonl"])
+    # A file that moves, a copy, a new time alone.
+    (folder / "cats.txt").rename(folder / "deep" / "felines.txt")
+    shutil.copy(folder / "page.html", folder / "copy.html")
+    os.utime(folder / "table.csv", ns=(1, 1))
+    assert counted.run(capsys, folder) == (0, ["copy.html", "felines.txt", "table.csv"])
+    paths = [Path(hit["path"]).name for hit in counted.hits]
+    assert sorted(paths) == sorted(
+        ["felines.txt", "money.md", "page.html", "copy.html", *["records.jsonl"] * 3, "table.csv"]
+    )
+    (folder / "deep" / "felines.txt").unlink()
+    shutil.rmtree(folder / "deep" / "er")
+    assert counted.run(capsys, folder) == (0, [])
+    assert {Path(hit["path"]).name for hit in counted.hits} == {"page.html", "copy.html", "records.jsonl", "table.csv"}
+
+
+def test_a_file_that_changed_a_moment_ago_is_read_again(folder, small, capsys, monkeypatch):
+    """Its next change may have the same time and the same size."""
+    counted = Counted(monkeypatch)
+    for name in FILES:
+        os.utime(folder / name, ns=(1, 1))
+    monkeypatch.setattr(documents, "RECENT", 10**12)
+    (folder / "cats.txt").write_text("It is so.")
+    counted.run(capsys, folder, *small)
+    assert counted.run(capsys, folder) == (0, [])  # it is still a moment ago
+    monkeypatch.setattr(documents, "RECENT", 0)
+    assert counted.run(capsys, folder) == (0, ["cats.txt"])
+
+
+def test_results_are_those_of_a_new_index(folder, small, capsys, monkeypatch, tmp_path):
+    """After many changes, with rows that are written anew."""
+    monkeypatch.setattr(folder_index, "FILES", 2)
+    found(capsys, "cats", folder, *small)
+    for number in range(40):
+        (folder / f"{number}.txt").write_text("".join(f"Text {number} {n}.\n\n" for n in range(40)) * (1 + number % 3))
+    found(capsys, "cats", folder, *small)
+    before = set((folder / ".grilly-index").glob("rows-*"))
+    monkeypatch.setattr(folder_index, "SPARE", 0)
+    for number in range(35):
+        (folder / f"{number}.txt").unlink()
+    hits = found(capsys, "cats", folder, "--top-k", "1000", *small)
+    assert set((folder / ".grilly-index").glob("rows-*")) != before
+    anew = found(capsys, "cats", folder, "--top-k", "1000", "--index", str(tmp_path / "new"), *small)
+    assert sorted(map(str, hits)) == sorted(map(str, anew)) and len(hits) > 8
+
+
+def test_the_index_is_one_of_a_model(folder, small, checkpoint, capsys):
+    found(capsys, "cats", folder, *small)
+    # The same model under another name, or in another type, keeps the rows.
+    again = folder.parent / "again"
+    shutil.copytree(checkpoint("base"), again)
+    for options in (["--model", str(again)], ["--model", str(again), "--dtype", "bfloat16"]):
+        assert main(["search", "cats", str(folder), *options]) == 0
+        assert "another model" not in capsys.readouterr().err
+    assert main(["search", "cats", str(folder), "--model", str(checkpoint("pooling_old_cls"))]) == 0
+    assert "the index was of another model: all files are embedded again" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_found(folder, small, capsys, monkeypatch):
+    (folder / "latin.txt").write_bytes("Kätzchen".encode("latin-1"))
+    (folder / "binary.bin").write_bytes(bytes(range(256)) * 10)
+    (folder / "broken.jsonl").write_text("{")
+    (folder / "empty.txt").write_text("")
+    (folder / "gone").symlink_to(folder / "nowhere")
+    (folder / "loop").symlink_to(folder)
+    os.mkfifo(folder / "pipe")
+    readable = folder_index.documents
+
+    def denied(path):
+        if path.name == "cats.txt":
+            raise PermissionError(13, "Permission denied", str(path))
+        return readable(path)
+
+    monkeypatch.setattr(folder_index, "documents", denied)
+    assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
+    captured = capsys.readouterr()
+    told = captured.err.splitlines()
+    assert f"{folder / 'cats.txt'}: left out: Permission denied" in told
+    assert any(line.startswith(f"{folder / 'latin.txt'}: left out: byte 2 is not UTF-8") for line in told)
+    assert any(line.startswith(f"{folder / 'broken.jsonl'}: left out: ") and "is not JSON" in line for line in told)
+    assert len(told) == 3 and "money.md" in captured.out and "binary" not in captured.out
+    # The one that may be read now is; the others are as they were.
+    monkeypatch.setattr(folder_index, "documents", readable)
+    assert main(["search", "cats", str(folder), "--top-k", "50"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "" and "cats.txt" in captured.out
+
+
+def test_pdfs_have_pages_or_name_the_package(folder, small, capsys, monkeypatch):
+    (folder / "a.pdf").write_bytes(b"%PDF-1.4 broken")
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    assert main(["search", "cats", str(folder), *small]) == 0
+    assert "a.pdf: left out: PDF files need pypdf: pip install pypdf" in capsys.readouterr().err
+
+    class Page:
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def extract_text(self) -> str:
+            return self.text
+
+    class Package:
+        @staticmethod
+        def PdfReader(path):
+            return type("Reader", (), {"pages": [Page("The first page."), Page("The second.\n\n" + "A word. " * 300)]})
+
+    monkeypatch.setitem(sys.modules, "pypdf", Package)
+    hits = [hit for hit in found(capsys, "page", folder, "--top-k", "90") if hit["path"].endswith("a.pdf")]
+    assert {hit["page"] for hit in hits} == {1, 2} and all("line" not in hit for hit in hits)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("nothing", "is not a folder"), ("cats.txt", "is not a folder; search its folder")],
+)
+def test_what_is_no_folder(name, words, folder, capsys):
+    assert main(["search", "cats", str(folder / name)]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_an_empty_folder(tmp_path, small, capsys):
+    (tmp_path / "empty").mkdir()
+    assert main(["search", "cats", str(tmp_path / "empty"), *small]) == 1
+    assert "there is no text in it" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written(folder, small, capsys, tmp_path):
+    (folder / ".grilly-index").write_text("a file in its place")
+    assert main(["search", "cats", str(folder), *small]) == 1
+    assert "cannot be written" in (told := capsys.readouterr().err) and "--index PATH puts it elsewhere" in told
+    assert main(["search", "cats", str(folder), "--index", str(tmp_path / "elsewhere"), *small]) == 0
+    assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == [
+        ".gitignore",
+        "index.sqlite",
+        "rows-0.npy",
+    ]
+
+
+def test_a_damaged_index(folder, small, capsys):
+    found(capsys, "cats", folder, *small)
+    base, rows = folder / ".grilly-index" / "index.sqlite", folder / ".grilly-index" / "rows-0.npy"
+    # Rows that are lost are computed again.
+    expected = found(capsys, "cats", folder)
+    rows.write_bytes(rows.read_bytes()[:200])
+    assert found(capsys, "cats", folder) == expected
+    rows.unlink()
+    assert found(capsys, "cats", folder) == expected
+    base.write_bytes(b"no database" * 1000)
+    assert main(["search", "cats", str(folder)]) == 1
+    assert "cannot be read" in (told := capsys.readouterr().err) and "--rebuild makes it again" in told
+    (folder / ".grilly-index" / "mine.txt").write_text("stays")
+    assert found(capsys, "cats", folder, "--rebuild", *small) == expected
+    assert (folder / ".grilly-index" / "mine.txt").exists()
+    with sqlite3.connect(base) as opened:
+        opened.execute("PRAGMA user_version = 99")
+    assert main(["search", "cats", str(folder)]) == 1
+    assert "of another version; --rebuild" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
+def test_a_kill_loses_no_text_that_has_a_row(shell, small, tmp_path, capsys, monkeypatch):
+    root = tmp_path / "many"
+    root.mkdir()
+    (root / "all.jsonl").write_text("".join(json.dumps({"text": f"Text number {n}."}) + "\n" for n in range(20000)))
+    process = subprocess.Popen([sys.executable, "-m", "grilly", "search", "x", str(root), *small], env=shell)
+    rows, end = root / ".grilly-index" / "rows-0.npy", time.monotonic() + 100
+    while time.monotonic() < end and not (rows.exists() and rows.stat().st_size > 2 * 2048 * 32 * 4):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    counted = Counted(monkeypatch)
+    texts, files = counted.run(capsys, root, *small)
+    assert 0 < texts <= 20000 - 2048 and files == [] and len(counted.hits) == 50
+    hits = found(capsys, "cats", root, "--top-k", "50", "--index", str(tmp_path / "new"), *small)
+    assert [hit["text"] for hit in hits] == [hit["text"] for hit in counted.hits]
+
+
+def test_two_at_once_take_turns(shell, small, folder):
+    for number in range(200):
+        (folder / f"{number}.txt").write_text(f"Text number {number}.")
+    command = [sys.executable, "-m", "grilly", "search", "Text number 7.", str(folder), "--json", *small]
+    processes = [
+        subprocess.Popen(command, env=shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "abc"
+    ]
+    results = [(*process.communicate(timeout=200), process.returncode) for process in processes]
+    assert {status for *_, status in results} == {0} and len({output for output, *_ in results}) == 1
+    assert all("Traceback" not in errors for _, errors, _ in results)
+
+
+def test_parts_are_read_whole_and_nothing_is_lost(real_model_path):
+    long = " ".join(f"Sentence {n} is about matter {n * 7919}." for n in range(400))
+    text = f"# Heading\n\nShort.\n\n{long}\n\n{'word' * 3000}\n\n" + "\n\n".join(f"Paragraph {n}." for n in range(300))
+    with SentenceTransformer(real_model_path, device="cpu") as model:
+        parts = list(Cutter(model).cut(paragraphs(text)))
+        tokens = [len(ids) for ids in model.tokenizer([part.text for part in parts])["input_ids"]]
+    assert max(tokens) <= 256 and len(parts) > 20
+    assert "".join("".join(part.text.split()) for part in parts) == "".join(text.split())
+    lines = text.split("\n")
+    for part in parts:
+        assert part.text.split("\n")[0].strip()[:20] in lines[part.line - 1]
+    # A heading stays with what it is of.
+    assert parts[0].text.startswith("# Heading\nShort.\nSentence 0")
