@@ -1,8 +1,7 @@
 """The functions of `sentence_transformers.util` that search, compare and shrink embeddings, without torch.
 
 For torch tensors they return tensors, on the CPU, otherwise NumPy arrays. The other names of that module, looked up as
-`grilly.util.NAME`, raise an `UnsupportedNameError` that states the alternative. `from grilly.util import NAME` raises
-Python's ImportError for them: Python replaces every AttributeError there.
+`grilly.util.NAME`, raise an `UnsupportedNameError` that states the alternative; so does `from grilly.util import NAME`.
 """
 
 from enum import Enum
@@ -11,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from grilly.closed import closed, remedies
+from grilly.downloads import LoggingHandler, http_get
 from grilly.errors import UnsupportedNameError
+from grilly.hard_negatives import mine_hard_negatives
 from grilly.late_interaction import LATE_SIMILARITIES, maxsim, maxsim_pairwise, mean_maxsim, mean_maxsim_pairwise
 from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
+from grilly.place import Place
 from grilly.quantization import quantize_embeddings
 from grilly.retrieval import information_retrieval, semantic_search
 from grilly.similarity import (
@@ -23,6 +25,7 @@ from grilly.similarity import (
     euclidean_sim,
     floats,
     manhattan_sim,
+    pairwise_angle_sim,
     pairwise_cos_sim,
     pairwise_dot_score,
     pairwise_euclidean_sim,
@@ -33,18 +36,23 @@ from grilly.sparse import SparseRows, is_sparse
 from grilly.tensors import holds_tensors, takes_tensors
 
 __all__ = [
+    "LoggingHandler",
     "SimilarityFunction",
     "community_detection",
     "cos_sim",
     "dot_score",
     "euclidean_sim",
+    "get_device_name",
+    "http_get",
     "information_retrieval",
     "manhattan_sim",
     "maxsim",
     "maxsim_pairwise",
     "mean_maxsim",
     "mean_maxsim_pairwise",
+    "mine_hard_negatives",
     "normalize_embeddings",
+    "pairwise_angle_sim",
     "pairwise_cos_sim",
     "pairwise_dot_score",
     "pairwise_euclidean_sim",
@@ -123,6 +131,19 @@ def pytorch_cos_sim(a: Any, b: Any) -> Any:
         [[0.0]]
     """
     return cos_sim(a, b)
+
+
+def get_device_name() -> Place:
+    """`"cpu"`, the place of all results, for tensors; given to a model it stands for the device chosen without one.
+
+    Source: `sentence_transformers.util.get_device_name`, version 6.2, which names torch's best device.
+
+    Example:
+        >>> from grilly.util import get_device_name
+        >>> get_device_name(), get_device_name().requested
+        ('cpu', 'auto')
+    """
+    return Place("auto")
 
 
 def normalize_embeddings(embeddings: Any) -> Any:
