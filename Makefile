@@ -233,6 +233,11 @@ wheel-musl: dist/x86_64-unknown-linux-musl/stamp ## The one for x86-64 and musl 
 .PHONY: wheel-arm
 wheel-arm: dist/aarch64-unknown-linux-gnu/stamp ## The one for 64-bit ARM and glibc 2.28 or later (manylinux_2_28)
 
+.PHONY: wheel-shim
+wheel-shim: $(STAMPS)/build ## A wheel with sentence-transformers' name, in dist/shim: it puts grilly there for libraries that import that name; never upload it
+	@rm -rf dist/shim
+	@$(BIN)/pip wheel $(PIP_FLAGS) --no-deps --wheel-dir dist/shim scripts/shim
+
 .PHONY: shaders
 shaders: setup-build ## GLSL, SPIR-V and interface (JSON) of every kernel, in target/shaders, for other engines; every build compiles and validates them
 	@rm -rf target/shaders
