@@ -62,6 +62,7 @@ __all__ = [
     "pytorch_cos_sim",
     "quantize_embeddings",
     "semantic_search",
+    "to_scipy_coo",
     "truncate_embeddings",
 ]
 
@@ -161,6 +162,22 @@ def normalize_embeddings(embeddings: Any) -> Any:
         rows = SparseRows.from_any(embeddings).unit()
         return rows.to_torch() if holds_tensors(embeddings) else rows
     return takes_tensors(lambda dense: unit(floats(dense)))(embeddings)
+
+
+def to_scipy_coo(x: Any) -> Any:
+    """SciPy's `coo_array` of sparse rows or a sparse tensor `(N, V)`; `tocsr()` of `SparseRows` gives its other form.
+
+    Raises:
+        ImportError: SciPy is not installed.
+
+    Source: `sentence_transformers.util.to_scipy_coo`, version 6.2.
+
+    Example:
+        >>> from grilly.util import to_scipy_coo
+        >>> to_scipy_coo(rows).toarray().tolist()  # doctest: +SKIP
+        [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]
+    """
+    return SparseRows.from_any(x).tocsr().tocoo()
 
 
 def truncate_embeddings(embeddings: Any, truncate_dim: int | None) -> Any:

@@ -38,7 +38,7 @@ HOMES = by_name(
             "http_get information_retrieval manhattan_sim maxsim maxsim_pairwise mean_maxsim mean_maxsim_pairwise "
             "mine_hard_negatives normalize_embeddings pairwise_angle_sim pairwise_cos_sim pairwise_dot_score "
             "pairwise_euclidean_sim pairwise_manhattan_sim paraphrase_mining paraphrase_mining_embeddings "
-            "pytorch_cos_sim quantize_embeddings semantic_search truncate_embeddings"
+            "pytorch_cos_sim quantize_embeddings semantic_search to_scipy_coo truncate_embeddings"
         ),
         "grilly.xtr_scores": "XTRKDScores XTRScores xtr_kd_scores xtr_scores xtr_scores_pairwise",
     }
