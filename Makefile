@@ -251,6 +251,11 @@ release: $(STAMPS)/build toolchain ## What is published of a version, in dist/re
 	@cd dist/source && .venv/bin/maturin sdist --out dist
 	@$(BIN)/python scripts/release.py gather dist/source dist/release
 
+.PHONY: wheel-shim
+wheel-shim: $(STAMPS)/build ## A wheel with sentence-transformers' name, in dist/shim: it puts grilly there for libraries that import that name; never upload it
+	@rm -rf dist/shim
+	@$(BIN)/pip wheel $(PIP_FLAGS) --no-deps --wheel-dir dist/shim scripts/shim
+
 .PHONY: shaders
 shaders: setup-build ## GLSL, SPIR-V and interface (JSON) of every kernel, in target/shaders, for other engines; every build compiles and validates them
 	@rm -rf target/shaders

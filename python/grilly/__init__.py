@@ -12,6 +12,7 @@ from grilly import names as _places
 if TYPE_CHECKING:
     from grilly._core import __version__ as __version__
     from grilly.arrays import *
+    from grilly.compat.sentence_transformers import install_as_sentence_transformers as install_as_sentence_transformers
     from grilly.compat.upstream.backend.compute import Compute as Compute
     from grilly.compiler import ComputeFunction as ComputeFunction
     from grilly.compiler import ShaderCompiler as ShaderCompiler
@@ -46,6 +47,7 @@ _HOMES = _places.by_name(
         "grilly.arrays": (
             "VulkanTensor ensure_vulkan_compatible from_dlpack from_vulkan to_vulkan to_vulkan_batch to_vulkan_gpu"
         ),
+        "grilly.compat.sentence_transformers": "install_as_sentence_transformers",
         "grilly.compat.upstream.backend.compute": "Compute",
         "grilly.compiler": "ComputeFunction ShaderCompiler ShaderCompilerConfig",
         "grilly.cross_encoder": "CrossEncoder",
@@ -69,11 +71,13 @@ if not TYPE_CHECKING:
 _SUBMODULES = (
     "arrays",
     "backend",
+    "compat",
     "compiler",
     "cross_encoder",
     "devices",
     "distillation",
     "errors",
+    "evaluation",
     "functional",
     "hub",
     "hybrid_encoder",

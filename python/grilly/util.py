@@ -1,8 +1,7 @@
 """The functions of `sentence_transformers.util` that search, compare and shrink embeddings, without torch.
 
 For torch tensors they return tensors, on the CPU, otherwise NumPy arrays. The other names of that module, looked up as
-`grilly.util.NAME`, raise an `UnsupportedNameError` that states the alternative. `from grilly.util import NAME` raises
-Python's ImportError for them: Python replaces every AttributeError there.
+`grilly.util.NAME`, raise an `UnsupportedNameError` that states the alternative; so does `from grilly.util import NAME`.
 """
 
 from enum import Enum
@@ -11,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from grilly.closed import closed, remedies
+from grilly.downloads import LoggingHandler, http_get
 from grilly.errors import UnsupportedNameError
+from grilly.hard_negatives import mine_hard_negatives
 from grilly.late_interaction import LATE_SIMILARITIES, maxsim, maxsim_pairwise, mean_maxsim, mean_maxsim_pairwise
 from grilly.mining import community_detection, paraphrase_mining, paraphrase_mining_embeddings
+from grilly.place import Place
 from grilly.quantization import quantize_embeddings
 from grilly.retrieval import information_retrieval, semantic_search
 from grilly.similarity import (
@@ -23,6 +25,7 @@ from grilly.similarity import (
     euclidean_sim,
     floats,
     manhattan_sim,
+    pairwise_angle_sim,
     pairwise_cos_sim,
     pairwise_dot_score,
     pairwise_euclidean_sim,
@@ -33,18 +36,23 @@ from grilly.sparse import SparseRows, is_sparse
 from grilly.tensors import holds_tensors, takes_tensors
 
 __all__ = [
+    "LoggingHandler",
     "SimilarityFunction",
     "community_detection",
     "cos_sim",
     "dot_score",
     "euclidean_sim",
+    "get_device_name",
+    "http_get",
     "information_retrieval",
     "manhattan_sim",
     "maxsim",
     "maxsim_pairwise",
     "mean_maxsim",
     "mean_maxsim_pairwise",
+    "mine_hard_negatives",
     "normalize_embeddings",
+    "pairwise_angle_sim",
     "pairwise_cos_sim",
     "pairwise_dot_score",
     "pairwise_euclidean_sim",
@@ -54,6 +62,7 @@ __all__ = [
     "pytorch_cos_sim",
     "quantize_embeddings",
     "semantic_search",
+    "to_scipy_coo",
     "truncate_embeddings",
 ]
 
@@ -125,6 +134,19 @@ def pytorch_cos_sim(a: Any, b: Any) -> Any:
     return cos_sim(a, b)
 
 
+def get_device_name() -> Place:
+    """`"cpu"`, the place of all results, for tensors; given to a model it stands for the device chosen without one.
+
+    Source: `sentence_transformers.util.get_device_name`, version 6.2, which names torch's best device.
+
+    Example:
+        >>> from grilly.util import get_device_name
+        >>> get_device_name(), get_device_name().requested
+        ('cpu', 'auto')
+    """
+    return Place("auto")
+
+
 def normalize_embeddings(embeddings: Any) -> Any:
     """Rows divided by `max(norm, 1e-12)`, as a new array of the same shape; sparse rows and sparse tensors stay so.
 
@@ -140,6 +162,22 @@ def normalize_embeddings(embeddings: Any) -> Any:
         rows = SparseRows.from_any(embeddings).unit()
         return rows.to_torch() if holds_tensors(embeddings) else rows
     return takes_tensors(lambda dense: unit(floats(dense)))(embeddings)
+
+
+def to_scipy_coo(x: Any) -> Any:
+    """SciPy's `coo_array` of sparse rows or a sparse tensor `(N, V)`; `tocsr()` of `SparseRows` gives its other form.
+
+    Raises:
+        ImportError: SciPy is not installed.
+
+    Source: `sentence_transformers.util.to_scipy_coo`, version 6.2.
+
+    Example:
+        >>> from grilly.util import to_scipy_coo
+        >>> to_scipy_coo(rows).toarray().tolist()  # doctest: +SKIP
+        [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]
+    """
+    return SparseRows.from_any(x).tocsr().tocoo()
 
 
 def truncate_embeddings(embeddings: Any, truncate_dim: int | None) -> Any:

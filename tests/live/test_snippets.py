@@ -9,7 +9,6 @@ from sentence_transformers import util as their_util
 from sentence_transformers.base.model import BaseModel
 from sentence_transformers.base.peft_mixin import PeftAdapterMixin
 from sentence_transformers.sentence_transformer.fit_mixin import FitMixin
-from snippet_runner import SNIPPETS
 
 from grilly import SentenceTransformer, VulkanSentenceTransformer, util
 from grilly.errors import UnsupportedNameError
@@ -31,9 +30,9 @@ def expected(real_model_path, tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("name", SNIPPETS)
-def test_a_snippet(name, real_model_path, device, tmp_path, expected):
-    found = snippet_runner.run(name, "grilly", real_model_path, device, tmp_path / "saved")
+@pytest.mark.parametrize("name, package", snippet_runner.CASES)
+def test_a_snippet(name, package, real_model_path, device, tmp_path, expected):
+    found = snippet_runner.run(name, package, real_model_path, device, tmp_path / "saved")
     assert snippet_runner.difference(found, expected(name)) <= snippet_runner.TOLERANCE
 
 

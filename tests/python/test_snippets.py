@@ -11,9 +11,9 @@ from snippet_runner import SNIPPETS, WITH_TORCH
 EXPECTED = json.loads((Path(__file__).parent.parent / "fixtures" / "snippets.json").read_text())["results"]
 
 
-@pytest.mark.parametrize("name", sorted(set(SNIPPETS) - WITH_TORCH))
-def test_a_snippet(name, real_model_path, device, tmp_path):
-    found = snippet_runner.run(name, "grilly", real_model_path, device, tmp_path / "saved")
+@pytest.mark.parametrize("name, package", [case for case in snippet_runner.CASES if case[0] not in WITH_TORCH])
+def test_a_snippet(name, package, real_model_path, device, tmp_path):
+    found = snippet_runner.run(name, package, real_model_path, device, tmp_path / "saved")
     assert snippet_runner.difference(found, EXPECTED[name]) <= snippet_runner.TOLERANCE
 
 

@@ -7,9 +7,10 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grilly.closed import closed, remedies
-from grilly.errors import UnsupportedNameError
+from grilly.errors import UnsupportedError, UnsupportedNameError
 from grilly.nearest import nearest
 from grilly.sentence_transformer.aliases import older_name
+from grilly.sentence_transformer.names import ORDER
 from grilly.vocabulary import UNLIMITED
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ class Module:
     #: Of these the one, if any, that is the number of columns of the result.
     columns: ClassVar[str | None] = None
 
-    def __init__(self, model: ModuleSequence, place: tuple[int, ...], name: str) -> None:
+    def __init__(self, model: ModuleSequence, place: tuple[int, ...] = (), name: str = "", **options: Any) -> None:
+        if not (isinstance(place, tuple) and place) or options:
+            raise UnsupportedError(
+                f"a {type(self).__name__} is a view of a loaded model, and none can be made: {ORDER}"
+            )
         self._model, self._place, self._name = model, place, name
 
     @property

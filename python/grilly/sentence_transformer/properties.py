@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -38,6 +39,31 @@ class Properties(Loaded):
         need_one_of(self.default_prompt_name, (*self.prompts, None), "default_prompt_name")
         self.config: dict[str, Any] = json.loads(self._core.config_json)
         self.model_type = self._core.model_type
+
+    def evaluate(self, evaluator: Any, output_path: str | os.PathLike[str] | None = None) -> Any:
+        """What an evaluator gives for the model: a number, or metrics by name.
+
+        Args:
+            evaluator: One of `grilly.evaluation`, or a function of the model and a folder.
+            output_path: The folder that it writes to, created if missing; default: it writes nothing.
+
+        Example:
+            >>> from grilly.evaluation import TranslationEvaluator
+            >>> model.evaluate(TranslationEvaluator(["A cat."], ["A kitten."]))["mean_accuracy"]
+            1.0
+        """
+        if output_path is None:
+            return evaluator(self, None)
+        os.makedirs(output_path, exist_ok=True)
+        return evaluator(self, os.fspath(output_path))
+
+    def compile(self, *arguments: Any, **options: Any) -> None:
+        """Does nothing but log a line: plans are made when a model is loaded, and torch compiles nothing here.
+
+        Example:
+            >>> model.compile()
+        """
+        logger.info("compile() does nothing: a model's plan is made when it is loaded")
 
     # --------------------------------------------------------------------------------------------------------- device
 
