@@ -156,6 +156,7 @@ fn mobilebert_has_narrow_layers_and_several_feed_forward_parts() {
         ),
         (json!({"true_hidden_size": 48, "intra_bottleneck_size": 24}), "true_hidden_size is 48, expected 24"),
         (json!({"num_feedforward_networks": 0}), "num_feedforward_networks is 0"),
+        (json!({"num_feedforward_networks": 5001}), "num_feedforward_networks is 5001"),
         (json!({"trigram_input": "yes"}), "trigram_input is \"yes\""),
     ] {
         let message = fault("mobilebert", changes);
