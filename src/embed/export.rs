@@ -122,6 +122,7 @@ fn file(shader: &str) -> String {
 fn content(input: Input) -> Value {
     match input {
         Input::Words => json!("words"),
+        Input::Neighbours(none) => json!({"neighbours": none}),
         Input::Positions(PositionRows::Counted) => json!({"positions": "counted"}),
         Input::Positions(PositionRows::AfterPadding { pad }) => json!({"positions": "after_padding", "pad": pad}),
         Input::Positions(PositionRows::ByLength { most }) => json!({"positions": "by_length", "most": most}),

@@ -50,6 +50,15 @@ impl Work<'_> {
         let seen = |text: &Tokens| text.ids.len() - text.expansion;
         match input {
             Input::Words => texts().flat_map(|(text, shared)| &text.ids[shared..]).copied().collect(),
+            Input::Neighbours(none) => {
+                let around = |(text, shared): (&Tokens, usize)| -> Vec<u32> {
+                    let at =
+                        |place: Option<usize>| place.and_then(|place| text.ids.get(place)).copied().unwrap_or(none);
+                    let of = |place: usize| [Some(place + 1), Some(place), place.checked_sub(1)].map(at);
+                    (shared..text.ids.len()).flat_map(of).collect()
+                };
+                texts().flat_map(around).collect()
+            }
             Input::Positions(rows) => texts().flat_map(|(text, shared)| rows.of(&text.ids).split_off(shared)).collect(),
             Input::Offsets => self.offsets(batch),
             // A prompt that fills a truncated text leaves no tokens to pool.
@@ -116,6 +125,17 @@ mod tests {
             (words.len(), offsets, key_offsets, key_rows),
             (10, keys.clone(), keys, (0..10).collect::<Vec<_>>())
         );
+    }
+
+    #[test]
+    fn a_word_has_neighbours_in_its_text_alone() {
+        let built = Built { graph: Graph::new(), inputs: Vec::new(), states: Vec::new() };
+        let stage = Stage::new(0, built, "", Registry::generic()).unwrap();
+        let tokens = [&[1, 2, 3][..], &[4], &[]].map(|ids| Tokens::new(ids.to_vec(), vec![0; ids.len()]));
+        let work = Work { tokens: tokens.into(), ..Work::new(&stage, 3, Encoded::default()) };
+        let batch = Batch { texts: vec![0, 1, 2], tokens: 4, shared: 0 };
+        let expected = [[2, 1, 9], [3, 2, 1], [9, 3, 2], [9, 4, 9]].concat();
+        assert_eq!(work.fill(Input::Neighbours(9), &batch), expected);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub use heads::After;
 pub enum Input {
     /// Word ids `[T]`.
     Words,
+    /// Ids of the next word, the word and the one before it `[T, 3]`; this id where a text has none.
+    Neighbours(u32),
     /// Rows of the position table `[T]`.
     Positions(PositionRows),
     /// First token of each text `[B + 1]`.
@@ -52,6 +54,7 @@ impl Input {
     fn name_and_rows(self) -> (&'static str, Dim) {
         match self {
             Input::Words => ("word ids", Dim::Tokens),
+            Input::Neighbours(_) => ("neighbouring word ids", Dim::Tokens),
             Input::Positions(_) => ("positions", Dim::Tokens),
             Input::Offsets => ("offsets", Dim::Boundaries),
             Input::FirstPooled => ("first pooled token", Dim::Texts),
@@ -204,6 +207,7 @@ impl Builder<'_> {
         let (name, rows) = input.name_and_rows();
         match input {
             Input::States => self.graph.input(name, Shape::matrix(rows, self.spec.hidden), DType::F32),
+            Input::Neighbours(_) => self.graph.input(name, Shape::matrix(rows, 3), DType::U32),
             _ => self.graph.input(name, Shape::vector(rows), DType::U32),
         }
     }
@@ -268,15 +272,14 @@ impl Builder<'_> {
         for (kind, positions) in spec.rotary.iter().enumerate() {
             let (places, rows) = positions.rows(spec.positions.longest_text());
             let at = self.input(Input::Positions(places));
-            let tables = positions.tables(&format!("rotary {kind}"), spec.positions.longest_text())?;
+            let name = format!("rotary {kind}");
+            let [cosines, sines] = positions.tables(&name, spec.positions.longest_text())?;
             let shape = Shape::fixed(&[rows, positions.frequencies.len()]);
-            let tables = tables.map(|part| {
-                let name = part.name.clone();
+            let mut of_tokens = |what: &str, part: Part| {
                 let table = self.graph.weight(vec![part], shape.clone());
-                self.graph.node(&name, EmbeddingSum {}, &[at, table])
-            });
-            let [cosines, sines] = tables;
-            rotary.push([cosines?, sines?]);
+                self.graph.node(&format!("{name} {what}"), EmbeddingSum {}, &[at, table])
+            };
+            rotary.push([of_tokens("cosines", cosines)?, of_tokens("sines", sines)?]);
         }
         Ok(Shared { biases, distances, rotary })
     }

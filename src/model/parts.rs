@@ -16,6 +16,8 @@ pub enum NormKind {
     Rms,
     /// The same, times one more than the stored weight, as Gemma.
     RmsPlusOne,
+    /// No norm: times the weight, plus the bias, as MobileBERT's.
+    Affine,
 }
 
 /// The places of a part's norms in `x + f(x)`, by name; `None` for a place without one.
@@ -148,6 +150,10 @@ pub enum Order {
     ByHead,
     /// By result, the gate's rows before the rows that it gates, as in ModernBERT.
     GateFirst,
+    /// By result, columns of a head that turn together side by side, as in RoFormer.
+    Neighbours,
+    /// By result, where the operand has its columns so.
+    OfNeighbours,
     /// By result, of so many groups of equally many results, each of which is of as many columns of `x`:
     /// `[results, columns of x / groups, 1]`, as in SqueezeBERT's convolutions of width 1.
     Grouped(usize),
@@ -182,6 +188,15 @@ pub struct Bottleneck {
     pub up: Product,
     /// Norms of the part.
     pub norms: Norms,
+}
+
+/// The product that gives words' vectors the columns of the hidden state before positions and segments are added.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WordProjection {
+    /// Its name.
+    pub name: String,
+    /// Whether it reads the vectors of the next word, the word and the one before it, side by side; zeros where there is none.
+    pub neighbours: bool,
 }
 
 /// What the matrix of a product consists of. Rows that meet integers are integers, too: of 8 bits, with a scale for each

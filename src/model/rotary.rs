@@ -4,9 +4,10 @@ use super::parts::PositionRows;
 use crate::Result;
 use crate::numerics::portable;
 use crate::tensor::Part;
+use crate::tensor::Recipe::{Rows, Transposed};
 
 /// One kind of rotary positions: pairs of columns turn by `position * frequency`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rotary {
     /// One frequency per pair, in radians per position.
     pub frequencies: Vec<f32>,
@@ -14,6 +15,12 @@ pub struct Rotary {
     pub scale: f32,
     /// Other frequencies for texts of more than so many tokens.
     pub long: Option<(usize, Vec<f32>)>,
+    /// What positions are divided by, in float64, in place of products with the frequencies; empty for none.
+    pub divisors: Vec<f64>,
+    /// The checkpoint's own table, if it has one: of each position the sines, then the cosines.
+    pub stored: Option<String>,
+    /// Whether values turn, too, as queries and keys do.
+    pub values: bool,
 }
 
 impl Rotary {
@@ -21,7 +28,13 @@ impl Rotary {
     pub fn new(base: f64, columns: usize) -> Self {
         // In float32 as in the reference.
         let frequency = |pair: usize| 1.0 / portable::powf(base, f64::from((2 * pair) as f32 / columns as f32)) as f32;
-        Rotary { frequencies: (0..columns / 2).map(frequency).collect(), scale: 1.0, long: None }
+        Rotary { frequencies: (0..columns / 2).map(frequency).collect(), scale: 1.0, ..Rotary::default() }
+    }
+
+    /// As [`Rotary::new`] with a base of 10,000 and angles in float64, as the table of Vaswani et al. 2017 is made.
+    pub fn sinusoids(columns: usize) -> Self {
+        let divisor = |pair: usize| portable::powf(10_000.0, (2 * pair) as f64 / columns as f64);
+        Rotary { divisors: (0..columns / 2).map(divisor).collect(), ..Rotary::new(10_000.0, columns) }
     }
 
     /// With other frequencies, each computed from its pair and the one that it had.
@@ -45,6 +58,11 @@ impl Rotary {
     /// `OutOfMemory`.
     pub fn tables(&self, name: &str, longest: usize) -> Result<[Part; 2]> {
         let (places, rows) = self.rows(longest);
+        let pairs = self.frequencies.len();
+        if let Some(name) = &self.stored {
+            let half = |columns| Part::new(name, &[rows, 2 * pairs], vec![Transposed, Rows(columns), Transposed]);
+            return Ok([half(pairs..2 * pairs), half(0..pairs)]);
+        }
         let table = |what: &str, function: fn(f64) -> f64| {
             // The product is rounded to float32, as in the reference.
             let angles = (0..rows).flat_map(|row| {
@@ -52,10 +70,13 @@ impl Rotary {
                     (PositionRows::ByLength { .. }, Some((most, long))) if row >= *most => (row - most, long),
                     _ => (row, &self.frequencies),
                 };
-                frequencies.iter().map(move |f| f64::from(position as f32 * f))
+                (0..pairs).map(move |pair| match self.divisors.get(pair) {
+                    Some(divisor) => position as f64 / divisor,
+                    None => f64::from(position as f32 * frequencies[pair]),
+                })
             });
             let values = angles.map(|angle| function(angle) as f32 * self.scale);
-            Part::table(format!("{name} {what}"), &[rows, self.frequencies.len()], values)
+            Part::table(format!("{name} {what}"), &[rows, pairs], values)
         };
         Ok([table("cosines", portable::cos)?, table("sines", portable::sin)?])
     }
@@ -81,8 +102,16 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_sinusoids_has_angles_in_float64() {
+        let [cosines, sines] = Rotary::sinusoids(6).tables("rotary", 1500).unwrap();
+        let angles = [1499.0, 1499.0 / 10_000f64.powf(2.0 / 6.0), 1499.0 / 10_000f64.powf(4.0 / 6.0)];
+        assert_eq!(read(&cosines)[3 * 1499..], angles.map(|angle| angle.cos() as f32));
+        assert_eq!(read(&sines)[3 * 1499..], angles.map(|angle| angle.sin() as f32));
+    }
+
+    #[test]
     fn long_texts_have_rows_of_their_own() {
-        let rotary = Rotary { frequencies: vec![1.0], scale: 2.0, long: Some((2, vec![0.5])) };
+        let rotary = Rotary { frequencies: vec![1.0], scale: 2.0, long: Some((2, vec![0.5])), ..Rotary::default() };
         let [_, sines] = rotary.tables("rotary", 3).unwrap();
         let double = |angle: f32| 2.0 * angle.sin();
         assert_eq!(read(&sines), [0.0, double(1.0), 0.0, double(0.5), double(1.0)]);

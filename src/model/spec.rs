@@ -5,7 +5,10 @@ use std::sync::Arc;
 use super::decoder::{CrossAttention, Decoder};
 use super::distances::Distances;
 use super::mixture::Mixture;
-pub use super::parts::{Bottleneck, Matrix, NormKind, Norms, Order, PositionRows, Positions, Product, Table};
+pub use super::narrow::{FeedForward, Narrow, Normed};
+pub use super::parts::{
+    Bottleneck, Matrix, NormKind, Norms, Order, PositionRows, Positions, Product, Table, WordProjection,
+};
 use super::relative_biases::RelativeBiases;
 use super::rotary::Rotary;
 use super::task_head::TaskHead;
@@ -34,6 +37,8 @@ pub struct Layer {
     pub attention_norms: Norms,
     /// Attention to the states of another sequence, in a decoder.
     pub cross_attention: Option<CrossAttention>,
+    /// Feed-forward parts before the last.
+    pub first_feed_forwards: Vec<FeedForward>,
     /// First product of the feed-forward part, `[intermediate, hidden]`; for a gated one what is gated, then the gate.
     pub feed_forward_in: Product,
     /// Second product of the feed-forward part, `[hidden, intermediate]`.
@@ -44,6 +49,8 @@ pub struct Layer {
     pub feed_forward_norms: Norms,
     /// A narrow part after the feed-forward part, if there is one.
     pub bottleneck: Option<Bottleneck>,
+    /// What makes it a layer of fewer columns, if it is one.
+    pub narrow: Option<Narrow>,
 }
 
 /// Low-rank changes of all tables and products, one set for each of several tasks (Hu et al. 2021): with the tensors
@@ -68,7 +75,7 @@ pub struct Adapters {
 pub struct EncoderSpec {
     /// Columns of the hidden state.
     pub hidden: usize,
-    /// Columns of the embedding tables.
+    /// Columns of the embedding tables, but for those of positions and segments where [`Self::word_projection`] is.
     pub embedding: usize,
     /// Query heads.
     pub heads: usize,
@@ -92,10 +99,14 @@ pub struct EncoderSpec {
     pub norm: NormKind,
     /// Added to the variance in every norm.
     pub norm_eps: f32,
+    /// Norms with 1e-5 in its place, by name.
+    pub usual_eps: Vec<String>,
     /// Word embeddings.
     pub words: Table,
     /// Its float32 numbers where they are made of several tensors; `None` for those of its name.
     pub made: Option<Arc<[u8]>>,
+    /// Product of the word embeddings, if there is one.
+    pub word_projection: Option<WordProjection>,
     /// Factor on the word embeddings.
     pub word_scale: f32,
     /// Whether that factor is rounded to the type of the table, as Gemma's.

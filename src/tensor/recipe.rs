@@ -80,6 +80,13 @@ impl Recipe {
         let row = move |part: usize, head: usize| (0..rows).map(move |row| (head * parts + part) * rows + row);
         Recipe::Gathered((0..parts).flat_map(|part| (0..heads).flat_map(move |head| row(part, head))).collect())
     }
+
+    /// Reorders rows that are stored per head, each head in pairs of neighbours, so that the first rows of all its pairs come
+    /// before the second ones.
+    pub fn halves(heads: usize, rows: usize) -> Self {
+        let of = |head: usize| (0..2).flat_map(move |half| (half..rows).step_by(2).map(move |row| head * rows + row));
+        Recipe::Gathered((0..heads).flat_map(of).collect())
+    }
 }
 
 impl Part {

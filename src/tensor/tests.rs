@@ -63,6 +63,9 @@ fn recipes_do_what_they_say() {
     assert_eq!(read(&[Recipe::Rows(1..2), columns.clone()]), [4.0, 10.0, 3.0, 7.0]);
     assert_eq!(read(&[Recipe::Rows(1..2), columns, Recipe::Integers]), [51.0, 127.0, 38.0, 89.0]);
     assert_eq!(Recipe::part_by_part(2, 3, 1), Recipe::Gathered(vec![0, 3, 1, 4, 2, 5]));
+    assert_eq!(Recipe::halves(2, 4), Recipe::Gathered(vec![0, 2, 1, 3, 4, 6, 5, 7]));
+    let apart = read(&[Recipe::Rows(1..2), Recipe::Transposed, Recipe::halves(1, 4), Recipe::Transposed]);
+    assert_eq!(apart, [4.0, 6.0, 5.0, 7.0]);
     let diagonal = read(&[Recipe::Rows(1..3), Recipe::Diagonal(2), Recipe::scaled(2.0)]);
     assert_eq!(diagonal, [8.0, 10.0, 12.0, 14.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 16.0, 18.0, 20.0, 22.0]);
 }

@@ -177,6 +177,7 @@ OTHERS = [
     "gemma",
 ]
 OTHERS += ["mixtral", "phi", "qwen3_moe", "squeezebert", "stablelm", "starcoder2", "umt5", "xmod"]
+OTHERS += ["mobilebert"]
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -199,6 +200,19 @@ def test_the_kind_of_model_beside_the_class(folder, kind):
                     _core.EmbeddingModel.load(path, {"device": "cpu"})
             else:
                 same_tokens(path)
+
+
+@pytest.mark.parametrize("name", ["BertTokenizer", "ElectraTokenizerFast", "PreTrainedTokenizerFast"])
+def test_a_kind_whose_class_is_python_code(folder, name):
+    """RoFormer has the class that a file names; its own splits texts by the dictionary of rjieba."""
+    path = folder("bert")
+    put_model(path, "roformer")
+    configure(path, tokenizer_class=name)
+    same_tokens(path, TEXTS)
+    for own in ("RoFormerTokenizer", None):
+        configure(path, tokenizer_class=own)
+        with pytest.raises(UnsupportedError, match="rjieba"):
+            _core.EmbeddingModel.load(path, {"device": "cpu"})
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -19,11 +19,12 @@ def table() -> dict[str, dict[str, dict]]:
 def batch_size(name: str) -> int | None:
     """Pairs of a batch of the reference's where the scores of a pair depend there on the others of its batch.
 
-    Of Gemma 2 as in `families.batch_size`; where the padding token of config.json is not the tokenizer's, the vector of
-    one of the latter is scored; with LogitScore padding comes first and moves positions, whose angles are rounded.
+    Of Gemma 2 and MobileBERT as in `families.batch_size`; where the padding token of config.json is not the
+    tokenizer's, the vector of one of the latter is scored; with LogitScore padding comes first and moves positions,
+    whose angles are rounded.
     """
     files = table()["scores"][name]["files"]
-    apart = files["config.json"]["model_type"] == "gemma2" or "1_LogitScore/config.json" in files
+    apart = files["config.json"]["model_type"] in ("gemma2", "mobilebert") or "1_LogitScore/config.json" in files
     return 1 if apart or name == "mistral" else None
 
 

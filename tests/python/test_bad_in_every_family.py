@@ -23,6 +23,7 @@ UNUSED = {("t5", "n_positions"), ("mt5", "n_positions")}
 NOT_READ = (
     "position_ids",
     "adapter_modules.en_XX",  # X-MOD's of another language
+    "embed_positions",  # RoFormer's, which is computed where it is missing
     "_global.",
     "lm_head",
     "pooler",

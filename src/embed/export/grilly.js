@@ -278,8 +278,11 @@ export class Encoder {
       batch.forEach(({ ids }) => offsets.push(offsets.at(-1) + ids.length));
       return offsets;
     }
-    const { positions, pad, most } = content;
+    const { neighbours, positions, pad, most } = content;
     return batch.flatMap(({ ids }) => {
+      if (neighbours !== undefined) {
+        return ids.flatMap((id, at) => [ids[at + 1] ?? neighbours, id, ids[at - 1] ?? neighbours]);
+      }
       if (positions === "counted") return ids.map((_, at) => at);
       if (positions === "by_length") return ids.map((_, at) => at + (ids.length > most ? most : 0));
       let row = pad;

@@ -91,7 +91,7 @@ fn transformer(files: &Files<'_>) -> Result<Described> {
         check_padding(&spec, &tokenizer)?;
     }
     let weights = open(files, &rules)?;
-    spec.find_own_norms(|name| weights.shape(name).is_some());
+    spec.adapt_to(|name| weights.shape(name).is_some());
     Ok(Described { model_type, spec, head, tokenizer, weights, max_seq_length: sentence.max_seq_length })
 }
 

@@ -58,6 +58,7 @@ pub const HEADS: &[Heads] = &[
     row("jina_embeddings_v3", ROBERTA_SCORES, None),
     decoder("llama", LLAMA_SCORES, LLAMA_NEXT_WORD),
     decoder("mistral", LLAMA_SCORES, LLAMA_NEXT_WORD),
+    row("mobilebert", mobilebert_scores, None),
     row("modernbert", modernbert_scores, Some(modernbert_words)),
     row("mpnet", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
     row("new", BERT_SCORES, None),
@@ -65,6 +66,7 @@ pub const HEADS: &[Heads] = &[
     decoder("qwen2", LLAMA_SCORES, LLAMA_NEXT_WORD),
     decoder("qwen3", LLAMA_SCORES, LLAMA_NEXT_WORD),
     row("roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
+    row("roformer", |fields, spec| of_first(fields, spec, ROBERTA, spec.activation), Some(BERT_WORDS)),
     row("squeezebert", BERT_SCORES, Some(BERT_WORDS)),
     row("xlm-roberta", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
     row("xmod", ROBERTA_SCORES, Some(ROBERTA_WORDS)),
@@ -146,6 +148,15 @@ fn eurobert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHe
     ];
     steps.insert(place, HeadStep::Pool(mode));
     Ok(TaskHead::of(Task::Scores, steps))
+}
+
+/// The first token's vector, or two products of it as BERT's.
+fn mobilebert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {
+    let mut head = BERT_SCORES(fields, spec)?;
+    if !fields.flag_or("classifier_activation", true) {
+        head.steps.drain(1..3);
+    }
+    Ok(head)
 }
 
 fn modernbert_scores(fields: &mut Fields<'_>, spec: &EncoderSpec) -> Result<TaskHead> {

@@ -144,7 +144,7 @@ impl Usual {
             let divided = |pair: usize, frequency| if usable { frequency / divisors[pair] as f32 } else { frequency };
             rotary.clone().changed(divided).frequencies
         });
-        Rotary { frequencies: short, scale, long: Some((original as usize, long)) }
+        Rotary { frequencies: short, scale, long: Some((original as usize, long)), ..rotary }
     }
 }
 

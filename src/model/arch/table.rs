@@ -3,8 +3,9 @@
 use super::row::{Architecture, row};
 use super::{
     albert, bert, big_bird, bitnet, deberta, deberta_v2, distilbert, electra, ernie, eurobert, gemma, gemma2, gemma3,
-    gpt_neo, gpt_neox, gpt2, granite, gte, jina_embeddings_v3, liquid_moe, llama, longformer, mixtral, modernbert,
-    mpnet, nomic_bert, olmo2, phi, phi3, qwen3, qwen3_moe, roberta, squeezebert, stablelm, starcoder2, t5, umt5, xmod,
+    gpt_neo, gpt_neox, gpt2, granite, gte, jina_embeddings_v3, liquid_moe, llama, longformer, mixtral, mobilebert,
+    modernbert, mpnet, nomic_bert, olmo2, phi, phi3, qwen3, qwen3_moe, roberta, roformer, squeezebert, stablelm,
+    starcoder2, t5, umt5, xmod,
 };
 use crate::graph::split::BY_CONTENT;
 
@@ -145,6 +146,13 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .models("decoders of Mixtral")
         .mended_tokenizer(AS_IT_IS)
         .shaders("llama", "grouped"),
+    // BERT with layers of fewer columns than the hidden state, several feed-forward parts in each, and words' vectors made
+    // of those of three neighbours; a text's numbers are those that it has alone: in a batch of the reference's the last
+    // word of a shorter text has the padding token for a neighbour; in float16 the weights are rounded to it, and without
+    // norms all values are float32, as they leave its range
+    row("mobilebert", "MobileBert", &["mobilebert.", "encoder.layer.0.bottleneck."], mobilebert::read)
+        .models("mobilebert-uncased")
+        .tokenizer("MobileBertTokenizer"),
     // norms before the parts of a layer, a gated feed-forward part, rotary positions; most layers attend within a
     // window
     row("modernbert", "ModernBert", &["layers.0.attn.Wqkv.", "model.layers.0.attn.Wqkv."], modernbert::read)
@@ -215,6 +223,12 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("roberta", "Roberta", &["roberta."], roberta::read)
         .models("all-distilroberta-v1, all-roberta-large-v1")
         .tokenizer("RobertaTokenizer"),
+    // BERT with rotary positions of neighbouring columns in place of a table, embeddings of their own width and a
+    // projection to the encoder's; RoFormerTokenizer splits texts by the dictionary of rjieba and is refused: models of
+    // single characters name BertTokenizer
+    row("roformer", "RoFormer", &["roformer.", "encoder.embed_positions."], roformer::read)
+        .models("roformer_chinese_char_base")
+        .tokenizer("RoFormerTokenizer"),
     // BERT whose products are of groups of columns; they are computed as whole matrices with zeros between the groups
     row(
         "squeezebert",

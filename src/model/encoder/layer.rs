@@ -5,37 +5,77 @@ use super::{Builder, Input, Shared};
 use crate::Result;
 use crate::graph::ValueId;
 use crate::model::decoder::CrossAttention;
-use crate::model::spec::{Layer, Norms, Product};
+use crate::model::spec::{Layer, Normed, Norms, Product};
 use crate::ops::{Activation, Attention, Binary, BinaryKind, Dim, Gated, Rope, Shape};
+
+/// What the parts of a layer read.
+struct Read {
+    /// What the attention part is added to.
+    onto: ValueId,
+    /// What queries and keys are made of.
+    attended: ValueId,
+    /// What values are made of; `None` for the same.
+    values: Option<ValueId>,
+}
 
 impl Builder<'_> {
     pub(super) fn layer(&mut self, number: usize, layer: &Layer, x: ValueId, shared: &Shared) -> Result<ValueId> {
         let node = |part: &str| format!("layer {number} {part}");
+        let Some(narrow) = &layer.narrow else {
+            return self.parts(&node, layer, &Read { onto: x, attended: x, values: None }, shared);
+        };
+        let onto = self.normed(&node("narrow input"), &narrow.input, x, narrow.columns)?;
+        let attended = match &narrow.attended {
+            None => onto,
+            Some(own) => self.normed(&node("narrow attended"), own, x, narrow.columns)?,
+        };
+        let values = if narrow.whole_values { x } else { onto };
+        let y = self.parts(&node, layer, &Read { onto, attended, values: Some(values) }, shared)?;
+        self.residual(&node("narrow output"), &narrow.norms, [y, x], |builder, y| {
+            builder.linear(&node("narrow output"), &narrow.output, y, &[builder.spec.hidden])
+        })
+    }
+
+    fn normed(&mut self, node: &str, of: &Normed, x: ValueId, columns: usize) -> Result<ValueId> {
+        let y = self.linear(node, &of.product, x, &[columns])?;
+        self.norm(&format!("{node} norm"), &of.norm, y)
+    }
+
+    fn parts(
+        &mut self,
+        node: &impl Fn(&str) -> String,
+        layer: &Layer,
+        read: &Read,
+        shared: &Shared,
+    ) -> Result<ValueId> {
         let spec = self.spec;
-        let attended = self.residual(&node("attention"), &layer.attention_norms, [x, x], |builder, x| {
-            let mixed = builder.attention(&node, layer, x, shared)?;
+        let (x, columns) = (read.onto, self.graph.value(read.onto).shape.columns());
+        let attention = [read.attended, x];
+        let attended = self.residual(&node("attention"), &layer.attention_norms, attention, |builder, x| {
+            let mixed = builder.attention(node, layer, [x, read.values.unwrap_or(x)], shared)?;
             let scale = spec.residual_scale;
             let name = node("attention output");
-            let y = builder.scaled(&name, &layer.attention_output, mixed, &[spec.hidden], scale)?;
+            let y = builder.scaled(&name, &layer.attention_output, mixed, &[columns], scale)?;
             builder.dropout(&name, y)
         })?;
         let attended = match &layer.cross_attention {
             None => attended,
             Some(cross) => self.residual(&node("cross-attention"), &cross.norms, [attended; 2], |builder, x| {
-                let mixed = builder.cross_attention(&node, cross, x)?;
+                let mixed = builder.cross_attention(node, cross, x)?;
                 let scale = spec.residual_scale;
-                builder.scaled(&node("cross-attention output"), &cross.output, mixed, &[spec.hidden], scale)
+                builder.scaled(&node("cross-attention output"), &cross.output, mixed, &[columns], scale)
             })?,
         };
+        let attended = self.first_feed_forwards(node, layer, attended)?;
         let read = if spec.parallel { x } else { attended };
         let y = self.residual(&node("feed-forward"), &layer.feed_forward_norms, [read, attended], |builder, x| {
             if let Some(mixture) = &layer.mixture {
-                return builder.mixture(&node, layer, mixture, x);
+                return builder.mixture(node, layer, mixture, x);
             }
-            let wide = builder.feed_forward_in(&node, layer, x)?;
+            let wide = builder.feed_forward_in(node, layer, x)?;
             let scale = spec.residual_scale;
             let name = node("feed-forward out");
-            let y = builder.scaled(&name, &layer.feed_forward_out, wide, &[spec.hidden], scale)?;
+            let y = builder.scaled(&name, &layer.feed_forward_out, wide, &[columns], scale)?;
             builder.dropout(&name, y)
         })?;
         match &layer.bottleneck {
@@ -43,9 +83,27 @@ impl Builder<'_> {
             Some(part) => self.residual(&node("bottleneck"), &part.norms, [y, y], |builder, x| {
                 let narrow = builder.linear(&node("bottleneck down"), &part.down, x, &[part.columns])?;
                 let narrow = builder.own_activation(&node("bottleneck activation"), narrow)?;
-                builder.linear(&node("bottleneck up"), &part.up, narrow, &[spec.hidden])
+                builder.linear(&node("bottleneck up"), &part.up, narrow, &[columns])
             }),
         }
+    }
+
+    fn first_feed_forwards(
+        &mut self,
+        node: &impl Fn(&str) -> String,
+        layer: &Layer,
+        mut x: ValueId,
+    ) -> Result<ValueId> {
+        let columns = self.graph.value(x).shape.columns();
+        for (number, part) in layer.first_feed_forwards.iter().enumerate() {
+            let node = |what: &str| node(&format!("feed-forward {number} {what}"));
+            x = self.residual(&node("part"), &part.norms, [x; 2], |builder, x| {
+                let wide = builder.linear(&node("in"), &part.input, x, &[builder.spec.intermediate])?;
+                let wide = builder.own_activation(&node("activation"), wide)?;
+                builder.linear(&node("out"), &part.output, wide, &[columns])
+            })?;
+        }
+        Ok(x)
     }
 
     fn feed_forward_in(&mut self, node: &impl Fn(&str) -> String, layer: &Layer, x: ValueId) -> Result<ValueId> {
@@ -93,7 +151,7 @@ impl Builder<'_> {
         &mut self,
         node: &impl Fn(&str) -> String,
         layer: &Layer,
-        x: ValueId,
+        [x, values]: [ValueId; 2],
         shared: &Shared,
     ) -> Result<ValueId> {
         let spec = self.spec;
@@ -105,7 +163,8 @@ impl Builder<'_> {
         let mut attention =
             Attention { causal: spec.causal, window: layer.window, bias: biases.is_some(), ..self.plain_attention() };
         let angles = layer.rotary.map(|kind| shared.rotary[kind]);
-        let qkv = match layer.head_norms.is_some() || layer.query_key_value.is_apart() {
+        let turned = if layer.rotary.is_some_and(|kind| spec.rotary[kind].values) { 3 } else { 2 };
+        let qkv = match layer.head_norms.is_some() || layer.query_key_value.is_apart() || values != x {
             false => {
                 let columns = [query, key, key];
                 let qkv = self.linear(&node("query key value"), &layer.query_key_value, x, &columns)?;
@@ -113,9 +172,10 @@ impl Builder<'_> {
                 match angles {
                     None => [qkv; 3],
                     Some(angles) => {
-                        let rotated = spec.heads + spec.kv_heads;
-                        let both = self.rotated(&node("rotary"), qkv, rotated + spec.kv_heads, rotated, angles)?;
-                        [both, both, qkv]
+                        let heads = spec.heads + 2 * spec.kv_heads;
+                        let rotated = spec.heads + (turned - 1) * spec.kv_heads;
+                        let both = self.rotated(&node("rotary"), qkv, heads, rotated, angles)?;
+                        [both, both, if turned == 3 { both } else { qkv }]
                     }
                 }
             }
@@ -123,6 +183,7 @@ impl Builder<'_> {
                 let mut parts = Vec::new();
                 for (part, columns) in [query, key, key].into_iter().enumerate() {
                     let label = node(["query", "key", "value"][part]);
+                    let x = if part == 2 { values } else { x };
                     let mut y = self.linear(&label, &layer.query_key_value.part(part), x, &[columns])?;
                     let heads = columns / spec.head_dim;
                     if let Some(norm) = layer.head_norms.as_ref().and_then(|norms| norms.get(part)) {
@@ -131,7 +192,7 @@ impl Builder<'_> {
                         }
                         y = self.norm(&format!("{label} norm"), norm, y)?;
                     }
-                    if let Some(angles) = angles.filter(|_| part < 2) {
+                    if let Some(angles) = angles.filter(|_| part < turned) {
                         y = self.rotated(&format!("{label} rotary"), y, heads, heads, angles)?;
                     }
                     parts.push(if part < 2 { self.rows_of(&label, y) } else { y });
@@ -210,7 +271,7 @@ impl Builder<'_> {
     }
 
     /// `[T, ...]` as `[T, all other axes]`.
-    fn rows_of(&mut self, name: &str, x: ValueId) -> ValueId {
+    pub(super) fn rows_of(&mut self, name: &str, x: ValueId) -> ValueId {
         let shape = &self.graph.value(x).shape;
         let shape = Shape::matrix(shape.rows(), shape.row_elements());
         self.graph.view(name, x, shape)

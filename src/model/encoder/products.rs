@@ -48,6 +48,7 @@ impl Builder<'_> {
         let x = self.own_norm(node, product, x)?;
         let (input, dtype) = (self.graph.value(x).shape.columns(), self.graph.value(x).dtype);
         let total: usize = columns.iter().sum();
+        let head = self.spec.head_dim;
         let each = if product.names.len() == 1 { vec![total] } else { columns.to_vec() };
         let stored = |end: &str, vector: bool| -> Vec<Part> {
             let parts = product.names.iter().zip(&each).flat_map(|(name, rows)| {
@@ -58,9 +59,17 @@ impl Builder<'_> {
                         vec![part(&[*rows, input / groups, 1], vec![Recipe::Diagonal(groups)])]
                     }
                     Order::ByOperand if !vector => vec![part(&[input, *rows], vec![Recipe::Transposed])],
-                    Order::ByResult | Order::ByOperand | Order::Grouped(_) => vec![part(&shape, vec![])],
+                    Order::OfNeighbours if !vector => {
+                        let columns = Recipe::halves(input / head, head);
+                        vec![part(&shape, vec![Recipe::Transposed, columns, Recipe::Transposed])]
+                    }
+                    Order::ByResult | Order::ByOperand | Order::OfNeighbours | Order::Grouped(_) => {
+                        vec![part(&shape, vec![])]
+                    }
+                    // Kernels turn columns that are half a head apart.
+                    Order::Neighbours => vec![part(&shape, vec![Recipe::halves(rows / head, head)])],
                     Order::ByHead => {
-                        let by_part = Recipe::part_by_part(self.spec.heads, 3, self.spec.head_dim);
+                        let by_part = Recipe::part_by_part(self.spec.heads, 3, head);
                         vec![part(&shape, vec![by_part])]
                     }
                     Order::GateFirst => {

@@ -47,17 +47,24 @@ pub(super) fn class_of(
     let own = text(values, "tokenizer_class");
     let source = if own.is_some() { "tokenizer_config.json" } else { "config.json" };
     let Some(named) = own.or_else(|| text(model, "tokenizer_class")) else {
-        return Ok(match text(model, "model_type") {
-            Some(model_type) => of_model(&model_type).and_then(|own| Class::built(own.class)),
-            None => Some(Class::usual()),
-        });
+        let Some(model_type) = text(model, "model_type") else { return Ok(Some(Class::usual())) };
+        let Some(own) = of_model(&model_type) else { return Ok(None) };
+        return match Class::named(own.class) {
+            Named::Built(class) => Ok(Some(class)),
+            Named::Coded => {
+                let file = folder.join("config.json");
+                let what = format!("{}: {}, the tokenizer of model_type {model_type:?},", file.display(), own.class);
+                Err(coded(what, own.class))
+            }
+            Named::AsItIs | Named::Unheard => Ok(None),
+        };
     };
     let own = text(model, "model_type").and_then(|model_type| of_model(&model_type));
     let distrusted =
         own.is_some_and(|own| own.always) || text(model, "model_name").is_some_and(|name| Class::overrules(&name));
     let name = match own {
         _ if !distrusted && Class::yields_to_bytes(&named) && over_bytes(folder)? => return Ok(None),
-        Some(own) if Class::built(own.class).is_none() => return Ok(None),
+        Some(own) if matches!(Class::named(own.class), Named::AsItIs) => return Ok(None),
         Some(own) if distrusted => own.class,
         _ => &named,
     };
@@ -65,10 +72,7 @@ pub(super) fn class_of(
         Named::Built(class) => Some(class),
         Named::AsItIs => None,
         Named::Coded => {
-            let what = format!("{}: tokenizer_class {name:?}", folder.join(source).display());
-            let reason = "is Python code, which is not run; where a tokenizer.json makes the same tokens, name \
-                          PreTrainedTokenizerFast instead";
-            return Err(Error::unsupported(what, reason));
+            return Err(coded(format!("{}: tokenizer_class {name:?}", folder.join(source).display()), name));
         }
         Named::Unheard => {
             if folder.join("tokenizer.json").exists() {
@@ -83,6 +87,21 @@ pub(super) fn class_of(
             None
         }
     })
+}
+
+/// The error for a class that is Python code.
+fn coded(what: String, class: &str) -> Error {
+    let reason = match class.strip_suffix("Fast").unwrap_or(class) {
+        "RoFormerTokenizer" => {
+            "splits texts by the dictionary of rjieba, which is not here; where BertTokenizer makes the same tokens, as for \
+             words of single characters, name it in tokenizer_config.json instead"
+        }
+        _ => {
+            "is Python code, which is not run; where a tokenizer.json makes the same tokens, name PreTrainedTokenizerFast \
+             instead"
+        }
+    };
+    Error::unsupported(what, reason)
 }
 
 /// The tokenizer of a repository's own code that `auto_map` names: the faster of two.

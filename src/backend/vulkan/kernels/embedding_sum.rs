@@ -30,7 +30,7 @@ struct Pass {
 
 /// Adds the node's dispatches.
 pub fn embedding_sum(to: &mut Lowering<'_>, _: &EmbeddingSum) -> Result<()> {
-    let rows = Rows::of(&to.result().shape)?;
+    let rows = Rows::of_each(&to.result().shape)?;
     let mut steps: Vec<Pass> = Vec::new();
     for place in (0..to.operands()).step_by(2) {
         let index = to.operand(place);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{fault, reading, spec};
-use crate::model::spec::{Norms, Order, Positions, Product};
+use crate::model::spec::{FeedForward, NormKind, Norms, Order, Positions, Product, WordProjection};
 
 #[test]
 fn ernie_adds_the_first_task_where_it_has_tasks() {
@@ -109,4 +109,77 @@ fn squeezebert_has_products_of_groups() {
     }
     let refused = reading("squeezebert", json!({"layer_norm_eps": 1e-5})).unwrap_err().to_string();
     assert!(refused.contains("layer_norm_eps 0.00001: only 1e-12 is known"), "{refused}");
+}
+
+#[test]
+fn mobilebert_has_narrow_layers_and_several_feed_forward_parts() {
+    let (usual, rules) = reading("mobilebert", json!({"intra_bottleneck_size": 24})).unwrap();
+    let (layer, name) = (&usual.layers[1], |part: &str| format!("encoder.layer.1.{part}"));
+    assert_eq!((usual.norm, usual.beyond_float16, usual.head_dim), (NormKind::Affine, true, 6));
+    let words = WordProjection { name: "embeddings.embedding_transformation".into(), neighbours: true };
+    assert_eq!((usual.embedding, &usual.word_projection), (128, &Some(words)));
+    let last = FeedForward {
+        input: Product::biased([name("ffn.2.intermediate.dense")]),
+        output: Product::biased([name("ffn.2.output.dense")]),
+        norms: Norms::sum(name("ffn.2.output.LayerNorm")),
+    };
+    assert_eq!((layer.first_feed_forwards.len(), layer.first_feed_forwards.last()), (3, Some(&last)));
+    let narrow = layer.narrow.as_ref().unwrap();
+    assert_eq!((narrow.columns, narrow.whole_values), (24, true));
+    assert_eq!(narrow.input.norm, name("bottleneck.input.LayerNorm"));
+    assert_eq!(narrow.attended.as_ref().unwrap().product, Product::biased([name("bottleneck.attention.dense")]));
+    assert!(!rules.ignores("embeddings.embedding_transformation.weight"));
+
+    let same = json!({"use_bottleneck_attention": true, "intra_bottleneck_size": 24, "normalization_type": "layer_norm",
+        "trigram_input": false, "embedding_size": 48, "num_feedforward_networks": 1});
+    let (same, rules) = reading("mobilebert", same).unwrap();
+    let (layer, narrow) = (&same.layers[1], same.layers[1].narrow.as_ref().unwrap());
+    assert!(narrow.attended.is_none() && !narrow.whole_values && layer.first_feed_forwards.is_empty());
+    assert_eq!((same.norm, same.beyond_float16), (NormKind::Layer { bias: true }, false));
+    assert_eq!(same.usual_eps.last().unwrap(), "embeddings.LayerNorm");
+    assert!(same.usual_eps.contains(&name("output.LayerNorm")) && same.word_projection.is_none());
+    for unread in ["embeddings.embedding_transformation.bias", "encoder.layer.1.bottleneck.attention.dense.weight"] {
+        assert!(rules.ignores(unread), "{unread}");
+    }
+    let whole = spec("mobilebert", json!({"use_bottleneck": false, "intra_bottleneck_size": 7}));
+    assert_eq!((whole.head_dim, &whole.layers[0].narrow), (12, &None));
+
+    for (changes, said) in [
+        (json!({"intra_bottleneck_size": 25}), "intra_bottleneck_size 25 is not a multiple of num_attention_heads 4"),
+        (
+            json!({"normalization_type": "batch_norm"}),
+            "normalization_type is \"batch_norm\"; known are no_norm, layer_norm",
+        ),
+        (
+            json!({"key_query_shared_bottleneck": false}),
+            "use_bottleneck_attention and key_query_shared_bottleneck are both false",
+        ),
+        (json!({"true_hidden_size": 48, "intra_bottleneck_size": 24}), "true_hidden_size is 48, expected 24"),
+        (json!({"num_feedforward_networks": 0}), "num_feedforward_networks is 0"),
+        (json!({"num_feedforward_networks": 5001}), "num_feedforward_networks is 5001"),
+        (json!({"trigram_input": "yes"}), "trigram_input is \"yes\""),
+    ] {
+        let message = fault("mobilebert", changes);
+        assert!(message.contains(said), "{message}");
+    }
+}
+
+#[test]
+fn roformer_turns_neighbouring_columns() {
+    let usual = spec("roformer", json!({}));
+    let layer = &usual.layers[1];
+    assert_eq!((layer.query_key_value.order, layer.attention_output.order), (Order::Neighbours, Order::OfNeighbours));
+    assert_eq!((layer.rotary, usual.rotary[0].values, usual.rotary[0].divisors.len()), (Some(0), false, 6));
+    assert_eq!((usual.positions.longest_text(), usual.embedding_projection), (66, None));
+    let mut other = spec("roformer", json!({"rotary_value": true, "embedding_size": 20, "is_decoder": true}));
+    assert_eq!(other.embedding_projection.as_deref(), Some("embeddings_project"));
+    assert!(other.rotary[0].values && other.causal && other.embedding == 20);
+    other.adapt_to(|name| name == "encoder.embed_positions.weight");
+    assert!(other.rotary[0].stored.is_some());
+    other.adapt_to(|_| false);
+    assert_eq!(other.rotary[0].stored, None);
+    let message = fault("roformer", json!({"num_attention_heads": 16}));
+    assert!(message.contains("an even number of columns, and theirs is 3"), "{message}");
+    let refused = reading("roformer", json!({"add_cross_attention": true})).unwrap_err().to_string();
+    assert!(refused.contains("add_cross_attention true: only false is known"), "{refused}");
 }

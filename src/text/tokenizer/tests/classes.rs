@@ -226,6 +226,28 @@ fn the_code_of_a_repository_is_done_or_refused() {
 }
 
 #[test]
+fn a_family_whose_class_is_python_code_has_the_class_that_a_file_names() {
+    let load = |config: Value| {
+        let mut files = vec![("tokenizer.json", tokenizer_json()), ("config.json", json!({"model_type": "roformer"}))];
+        if !config.is_null() {
+            files.push(("tokenizer_config.json", config));
+        }
+        Tokenizer::load(folder(&files).path(), false, registry::tokenizer)
+    };
+    assert!(load(json!({"tokenizer_class": "BertTokenizer"})).is_ok());
+    assert!(load(json!({"tokenizer_class": "PreTrainedTokenizerFast"})).is_ok());
+    for (config, said) in [
+        (Value::Null, "config.json: RoFormerTokenizer, the tokenizer of model_type \"roformer\","),
+        (json!({"do_lower_case": true}), "config.json: RoFormerTokenizer, the tokenizer of"),
+        (json!({"tokenizer_class": "RoFormerTokenizerFast"}), "tokenizer_class \"RoFormerTokenizerFast\""),
+    ] {
+        let error = load(config).err().unwrap();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains(said) && error.to_string().contains("the dictionary of rjieba"), "{error}");
+    }
+}
+
+#[test]
 fn decoders_that_start_with_a_class_of_their_own() {
     let mut file = byte_file();
     let pieces = ["<unk>", "<s>", "</s>", "▁", "a", "b", "▁a", "<0xC3>", "<0xA9>", "\u{301}"];
