@@ -20,7 +20,9 @@ def main(arguments: list[str]) -> int:
     if name in table.known()["commands"]:
         return table.run(name, rest)
     if name:
-        near = table.nearest(name, [*table.known()["commands"], "--help", "--version"])
+        from grilly.nearest import nearest
+
+        near = nearest(name, [*table.known()["commands"], "--help", "--version"])
         print(f"grilly: there is no command {name}{near}\ngrilly --help lists the commands", file=sys.stderr)
     else:
         print(table.overview(), file=sys.stderr)

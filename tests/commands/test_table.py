@@ -67,19 +67,19 @@ def test_nothing_is_a_wrong_command_line(capsys):
 @pytest.mark.parametrize(("wrong", "right"), [("serch", "search"), ("embedd", "embed"), ("chekc", "check")])
 def test_an_unknown_command_names_the_nearest(wrong, right, capsys):
     assert main([wrong, "x"]) == 2
-    assert capsys.readouterr().err.startswith(f"grilly: there is no command {wrong}; the nearest is {right}\n")
+    assert capsys.readouterr().err.startswith(f"grilly: there is no command {wrong}; the nearest name is {right!r}\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("search --top_k 3 x", "there is no option --top_k; the nearest is --top-k"),
-        ("embed --modell=x", "there is no option --modell; the nearest is --model"),
+        ("search --top_k 3 x", "there is no option --top_k; the nearest name is '--top-k'"),
+        ("embed --modell=x", "there is no option --modell; the nearest name is '--model'"),
         ("search", "the following arguments are required: query"),
         ("convert a b --dtype float8", "invalid choice: 'float8'"),
         ("search x --top-k 0", "0 is not a positive number"),
         ("models x", "unrecognized arguments: x"),
-        ("info --jsn", "there is no option --jsn; the nearest is --json"),
+        ("info --jsn", "there is no option --jsn; the nearest name is '--json'"),
     ],
 )
 def test_a_wrong_command_line(arguments, words, capsys):

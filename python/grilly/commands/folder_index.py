@@ -176,7 +176,7 @@ class FolderIndex:
             return True
         try:
             return bool(most < len(np.load(self._rows, mmap_mode="r")))
-        except (OSError, ValueError):
+        except Exception:  # whatever NumPy and Python's tokenizer raise for bytes that they were not made for
             return False
 
     def _encoded(self, model: Any, texts: Any, **options: Any) -> Any:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import functools
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from grilly.errors import GrillyError
+from grilly.nearest import nearest
 
-__all__ = ["arguments_of", "command", "known", "nearest", "overview", "parser_of", "run"]
+__all__ = ["arguments_of", "command", "known", "overview", "parser_of", "run"]
 
 
 def _positive(text: str) -> int:
@@ -54,18 +54,6 @@ def arguments_of(name: str) -> dict[str, dict[str, Any]]:
     own: dict[str, dict[str, Any]] = described["arguments"]
     shared = {option: known()["shared"][option] for option in described.get("shared", [])}
     return own | shared
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """`"; the nearest is NAME"`, or nothing where none is near.
-
-    Example:
-        >>> from grilly.commands.table import nearest
-        >>> nearest("serach", ["search", "embed"]), nearest("x", ["search"])
-        ('; the nearest is search', '')
-    """
-    near = difflib.get_close_matches(word, list(words), 1)
-    return f"; the nearest is {near[0]}" if near else ""
 
 
 def overview() -> str:
