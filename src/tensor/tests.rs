@@ -63,6 +63,8 @@ fn recipes_do_what_they_say() {
     assert_eq!(read(&[Recipe::Rows(1..2), columns.clone()]), [4.0, 10.0, 3.0, 7.0]);
     assert_eq!(read(&[Recipe::Rows(1..2), columns, Recipe::Integers]), [51.0, 127.0, 38.0, 89.0]);
     assert_eq!(Recipe::part_by_part(2, 3, 1), Recipe::Gathered(vec![0, 3, 1, 4, 2, 5]));
+    let folded = read(&[Recipe::Folded(2), Recipe::Rows(1..3), Recipe::Transposed]);
+    assert_eq!(folded, [2.0, 4.0, 3.0, 5.0]);
     let diagonal = read(&[Recipe::Rows(1..3), Recipe::Diagonal(2), Recipe::scaled(2.0)]);
     assert_eq!(diagonal, [8.0, 10.0, 12.0, 14.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 16.0, 18.0, 20.0, 22.0]);
 }
@@ -73,6 +75,7 @@ fn rows_are_counted_after_the_recipe() {
     assert_eq!((rows(&[]), rows(&[Recipe::Transposed]), Part::from("x").rows()), (Some(3), Some(4), None));
     assert_eq!(rows(&[Recipe::Transposed, Recipe::Rows(1..3), Recipe::scaled(2.0)]), Some(2));
     assert_eq!(rows(&[Recipe::Gathered(vec![0; 7]), Recipe::PlusOne]), Some(7));
+    assert_eq!(rows(&[Recipe::Folded(2), Recipe::Diagonal(3), Recipe::Transposed]), Some(6));
 }
 
 #[test]

@@ -13,11 +13,8 @@ impl Builder<'_> {
         let node = |part: &str| format!("layer {number} {part}");
         let spec = self.spec;
         let attended = self.residual(&node("attention"), &layer.attention_norms, [x, x], |builder, x| {
-            let mixed = builder.attention(&node, layer, x, shared)?;
-            let scale = spec.residual_scale;
-            let name = node("attention output");
-            let y = builder.scaled(&name, &layer.attention_output, mixed, &[spec.hidden], scale)?;
-            builder.dropout(&name, y)
+            let y = builder.mixed(&node, layer, x, shared)?;
+            builder.dropout(&node("attention output"), y)
         })?;
         let attended = match &layer.cross_attention {
             None => attended,
@@ -89,13 +86,31 @@ impl Builder<'_> {
         }
     }
 
+    /// The first part of a layer: attention, a convolution in its place, or both side by side.
+    fn mixed(&mut self, node: &impl Fn(&str) -> String, layer: &Layer, x: ValueId, shared: &Shared) -> Result<ValueId> {
+        let (name, spec) = (node("attention output"), self.spec);
+        let [mixed, queries] = match &layer.short_convolution {
+            Some(of) => [self.short_convolution(node, of, &layer.query_key_value, x)?, x],
+            None => self.attention(node, layer, x, shared)?,
+        };
+        let y = self.scaled(&name, &layer.attention_output, mixed, &[spec.hidden], spec.residual_scale)?;
+        match &layer.span_convolution {
+            None => Ok(y),
+            Some(of) => {
+                let span = self.span_convolution(node, of, [x, queries])?;
+                self.graph.node(&node("span sum"), Binary::from(BinaryKind::Add), &[span, y])
+            }
+        }
+    }
+
+    /// The results of all heads, and the queries.
     fn attention(
         &mut self,
         node: &impl Fn(&str) -> String,
         layer: &Layer,
         x: ValueId,
         shared: &Shared,
-    ) -> Result<ValueId> {
+    ) -> Result<[ValueId; 2]> {
         let spec = self.spec;
         let (query, key) = (spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
         let biases = match (&layer.relative_biases, &spec.relative_biases) {
@@ -105,7 +120,8 @@ impl Builder<'_> {
         let mut attention =
             Attention { causal: spec.causal, window: layer.window, bias: biases.is_some(), ..self.plain_attention() };
         let angles = layer.rotary.map(|kind| shared.rotary[kind]);
-        let qkv = match layer.head_norms.is_some() || layer.query_key_value.is_apart() {
+        let apart = layer.head_norms.is_some() || layer.span_convolution.is_some() || layer.query_key_value.is_apart();
+        let qkv = match apart {
             false => {
                 let columns = [query, key, key];
                 let qkv = self.linear(&node("query key value"), &layer.query_key_value, x, &columns)?;
@@ -170,7 +186,7 @@ impl Builder<'_> {
         });
         let operands: Vec<ValueId> =
             [q, k, v, offsets, key_offsets].into_iter().chain(biases).chain(met).chain(key).collect();
-        self.graph.node(&node("attention"), attention, &operands)
+        Ok([self.graph.node(&node("attention"), attention, &operands)?, q])
     }
 
     /// Attention of each token to all states of the other sequence.

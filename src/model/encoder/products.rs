@@ -57,8 +57,21 @@ impl Builder<'_> {
                     Order::Grouped(groups) if !vector => {
                         vec![part(&[*rows, input / groups, 1], vec![Recipe::Diagonal(groups)])]
                     }
+                    Order::GroupedByOperand(groups) if !vector => {
+                        let each = rows / groups;
+                        let recipe = vec![Recipe::Folded(each), Recipe::Diagonal(groups), Recipe::Transposed];
+                        vec![part(&[groups, input / groups, each], recipe)]
+                    }
+                    Order::Columns { first, of } if !vector => {
+                        let recipe = vec![Recipe::Transposed, Recipe::Rows(first..first + input), Recipe::Transposed];
+                        vec![part(&[*rows, of], recipe)]
+                    }
                     Order::ByOperand if !vector => vec![part(&[input, *rows], vec![Recipe::Transposed])],
-                    Order::ByResult | Order::ByOperand | Order::Grouped(_) => vec![part(&shape, vec![])],
+                    Order::ByResult
+                    | Order::ByOperand
+                    | Order::Grouped(_)
+                    | Order::GroupedByOperand(_)
+                    | Order::Columns { .. } => vec![part(&shape, vec![])],
                     Order::ByHead => {
                         let by_part = Recipe::part_by_part(self.spec.heads, 3, self.spec.head_dim);
                         vec![part(&shape, vec![by_part])]
@@ -113,7 +126,7 @@ impl Builder<'_> {
     }
 
     /// The value in a type, cast if it has another.
-    fn as_type(&mut self, node: &str, x: ValueId, to: DType) -> Result<ValueId> {
+    pub(super) fn as_type(&mut self, node: &str, x: ValueId, to: DType) -> Result<ValueId> {
         if self.graph.value(x).dtype == to {
             return Ok(x);
         }
