@@ -127,6 +127,11 @@ impl<'a> TensorView<'a> {
                 listed => TensorView { rows: listed.gathered(range.clone()), ..self },
             },
             Recipe::Gathered(rows) => TensorView { rows: self.rows.gathered(rows.iter().copied()), ..self },
+            Recipe::Folded(each) => {
+                let count = self.elements() / (*each).max(1);
+                let rows = Places::Even { first: 0, step: *each, count };
+                TensorView { rows, columns: Places::Even { first: 0, step: 1, count: *each }, ..self }
+            }
             Recipe::Diagonal(groups) => self.diagonal(*groups)?,
             Recipe::PlusOne => self.changed(1.0, 1.0),
             Recipe::Scaled(bits) => self.changed(f32::from_bits(*bits), 0.0),

@@ -130,6 +130,8 @@ fn content(input: Input) -> Value {
         Input::FirstPooled => json!("first_pooled"),
         Input::Segments => json!("segments"),
         // Those of decoders and of training.
-        Input::States | Input::StateOffsets | Input::KeyOffsets | Input::KeyRows | Input::DropoutKey => json!(null),
+        Input::States | Input::StateOffsets | Input::KeyOffsets | Input::KeyRows | Input::Seen | Input::DropoutKey => {
+            json!(null)
+        }
     }
 }

@@ -81,6 +81,13 @@ impl Work<'_> {
                 };
                 texts().zip(&offsets).flat_map(rows).collect()
             }
+            Input::Seen => {
+                let places = |(text, shared): (&Tokens, usize)| {
+                    let end = seen(text);
+                    (shared..text.ids.len()).map(move |place| u32::from(place < end))
+                };
+                texts().flat_map(places).collect()
+            }
             // In training only.
             Input::DropoutKey => Vec::new(),
         }
@@ -136,6 +143,21 @@ mod tests {
         let batch = Batch { texts: vec![0, 1, 2], tokens: 4, shared: 0 };
         let expected = [[2, 1, 9], [3, 2, 1], [9, 3, 2], [9, 4, 9]].concat();
         assert_eq!(work.fill(Input::Neighbours(9), &batch), expected);
+    }
+
+    #[test]
+    fn tokens_of_an_expansion_are_not_seen() {
+        let inputs = vec![Input::Words, Input::KeyRows, Input::Seen];
+        let stage =
+            Stage::new(0, Built { graph: Graph::new(), inputs, states: Vec::new() }, "", Registry::generic()).unwrap();
+        let tokens = [(3, 1), (2, 0), (2, 2)].map(|(length, expansion)| Tokens {
+            expansion,
+            ..Tokens::new((0..length).collect(), vec![0; length as usize])
+        });
+        let work = Work { tokens: tokens.into(), ..Work::new(&stage, 3, Encoded::default()) };
+        let batch = Batch { texts: vec![0, 1, 2], tokens: 7, shared: 0 };
+        assert_eq!(work.fill(Input::Seen, &batch), [1, 1, 0, 1, 1, 0, 0]);
+        assert_eq!((work.fill(Input::KeyRows, &batch), work.counts(&batch).others[STATES]), (vec![0, 1, 3, 4], 4));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The graph builder: from `EncoderSpec` and heads, or a decoder, to a graph.
 
 mod cache;
+mod convolutions;
 mod dropout;
 mod embeddings;
 mod experts;
+mod feed_forward;
 mod heads;
 mod layer;
 mod norms;
@@ -46,6 +48,8 @@ pub enum Input {
     KeyOffsets,
     /// The tokens that are seen, of all texts in turn `[R0]`.
     KeyRows,
+    /// Of each token 1 if it is seen, else 0 `[T]`.
+    Seen,
     /// In training: the words of seed and offset of dropout's random numbers `[4]`.
     DropoutKey,
 }
@@ -63,6 +67,7 @@ impl Input {
             Input::StateOffsets => ("state offsets", Dim::Boundaries),
             Input::KeyOffsets => ("key offsets", Dim::Boundaries),
             Input::KeyRows => ("key rows", Dim::Counted(STATES)),
+            Input::Seen => ("seen", Dim::Tokens),
             Input::DropoutKey => ("dropout key", Dim::Fixed(4)),
         }
     }

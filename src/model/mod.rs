@@ -8,6 +8,7 @@ pub mod arch;
 pub mod arguments;
 pub mod class;
 pub mod config;
+pub mod convolution;
 pub mod decoder;
 pub mod distances;
 pub mod dtype;

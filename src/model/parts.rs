@@ -157,6 +157,15 @@ pub enum Order {
     /// By result, of so many groups of equally many results, each of which is of as many columns of `x`:
     /// `[results, columns of x / groups, 1]`, as in SqueezeBERT's convolutions of width 1.
     Grouped(usize),
+    /// By operand, of as many groups: `[groups, columns of x / groups, results / groups]`, as in ConvBERT.
+    GroupedByOperand(usize),
+    /// By result, the columns from `first` on of a matrix with `of` columns, each result of which is a sum of several products.
+    Columns {
+        /// The first column.
+        first: usize,
+        /// All columns of the matrix.
+        of: usize,
+    },
 }
 
 /// A product of a layer: one tensor, or several stacked in this order.

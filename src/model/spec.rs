@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::convolution::{ShortConvolution, SpanConvolution};
 use super::decoder::{CrossAttention, Decoder};
 use super::distances::Distances;
 use super::mixture::Mixture;
@@ -31,6 +32,10 @@ pub struct Layer {
     pub rotary: Option<usize>,
     /// Largest distance at which a token sees others; 0 for any.
     pub window: u32,
+    /// The convolution that is in place of attention, if there is one: the projections are those of its parts.
+    pub short_convolution: Option<ShortConvolution>,
+    /// The convolution beside attention, if there is one.
+    pub span_convolution: Option<SpanConvolution>,
     /// Projection of the heads' results, `[hidden, heads * head_dim]`.
     pub attention_output: Product,
     /// Norms of the attention part.

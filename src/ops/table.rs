@@ -53,6 +53,7 @@ macro_rules! each_op {
                 sgd { Sgd = sgd }
                 softmax { Softmax = softmax, SoftmaxBackward = softmax_backward }
                 sort_indices { SortIndices = sort_indices }
+                token_convolution { TokenConvolution = token_convolution }
                 top_k { TopK = top_k }
                 weighted_sum { WeightedSum = weighted_sum }
             }

@@ -35,6 +35,8 @@ pub enum Recipe {
     Rows(Range<usize>),
     /// Rows by index, in any order and with repetitions.
     Gathered(Vec<usize>),
+    /// Rows cut into several of so many columns; before any other step.
+    Folded(usize),
     /// Rows in so many equal groups, each of columns of its own: the rest of a row is zeros.
     Diagonal(usize),
     /// Adds one to every element, in float32.
@@ -121,6 +123,7 @@ impl Part {
             Recipe::Transposed => [columns, rows],
             Recipe::Rows(range) => [range.len(), columns],
             Recipe::Gathered(chosen) => [chosen.len(), columns],
+            Recipe::Folded(each) => [rows * columns / (*each).max(1), *each],
             Recipe::Diagonal(groups) => [rows, groups * columns],
             Recipe::Unpacked => [4 * rows, columns],
             Recipe::Divisors(Levels::Ternary) => [1, 1],

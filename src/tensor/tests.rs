@@ -66,6 +66,8 @@ fn recipes_do_what_they_say() {
     assert_eq!(Recipe::halves(2, 4), Recipe::Gathered(vec![0, 2, 1, 3, 4, 6, 5, 7]));
     let apart = read(&[Recipe::Rows(1..2), Recipe::Transposed, Recipe::halves(1, 4), Recipe::Transposed]);
     assert_eq!(apart, [4.0, 6.0, 5.0, 7.0]);
+    let folded = read(&[Recipe::Folded(2), Recipe::Rows(1..3), Recipe::Transposed]);
+    assert_eq!(folded, [2.0, 4.0, 3.0, 5.0]);
     let diagonal = read(&[Recipe::Rows(1..3), Recipe::Diagonal(2), Recipe::scaled(2.0)]);
     assert_eq!(diagonal, [8.0, 10.0, 12.0, 14.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 16.0, 18.0, 20.0, 22.0]);
 }
@@ -76,6 +78,7 @@ fn rows_are_counted_after_the_recipe() {
     assert_eq!((rows(&[]), rows(&[Recipe::Transposed]), Part::from("x").rows()), (Some(3), Some(4), None));
     assert_eq!(rows(&[Recipe::Transposed, Recipe::Rows(1..3), Recipe::scaled(2.0)]), Some(2));
     assert_eq!(rows(&[Recipe::Gathered(vec![0; 7]), Recipe::PlusOne]), Some(7));
+    assert_eq!(rows(&[Recipe::Folded(2), Recipe::Diagonal(3), Recipe::Transposed]), Some(6));
 }
 
 #[test]

@@ -9,6 +9,7 @@ from cases import (
     attending_backward,
     attention_parts,
     compositions,
+    convolutions,
     edges,
     elementwise,
     experts,
@@ -30,6 +31,7 @@ from cases.table import OpCase
 FAMILIES = (
     activations, elementwise, softmaxes, compositions, rows, products, attention_parts, attending, attending_backward,
     gathering, search, experts, fused, fused_products, quantized, training, hebbian, moments, growth, edges,
+    convolutions,
 )  # fmt: skip
 CASES: list[OpCase] = [case for family in FAMILIES for case in family.cases()]
 

@@ -131,6 +131,11 @@ def pool(x, offsets, first, modes) -> np.ndarray:
 
 
 @operation
+def token_convolution(x, weight, offsets, before: int) -> np.ndarray:
+    return rows.token_convolution(x, weight, offsets, before)
+
+
+@operation
 def embedding_sum(*pairs) -> np.ndarray:
     return rows.embedding_sum(pairs[1::2], pairs[::2])
 

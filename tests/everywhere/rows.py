@@ -132,6 +132,21 @@ def pool(mode: str, x, skip: int = 0) -> np.ndarray:
     return canonical(div(result, root(count) if mode == "mean_sqrt_length" else count))
 
 
+@quiet
+def token_convolution(x, weight, offsets, before: int) -> np.ndarray:
+    """Of each text sums of its rows times weights [1 or rows, blocks of columns, taps], in order."""
+    x, weight = settle(x), settle(weight)
+    weight = np.repeat(np.broadcast_to(weight, (len(x), *weight.shape[1:])), x.shape[1] // weight.shape[1], axis=1)
+    y = np.zeros(x.shape, F)
+    for start, end in zip(offsets[:-1], offsets[1:]):
+        for tap in range(weight.shape[2]):
+            first, last = max(start, start + before - tap), min(end, end + before - tap)
+            if first < last:
+                own = slice(first, last)
+                y[own] = add(y[own], mul(weight[own, :, tap], x[first + tap - before : last + tap - before]))
+    return canonical(y)
+
+
 def embedding_sum(tables, indices) -> np.ndarray:
     """`tables[0][indices[0]] + tables[1][indices[1]] + ...`, in this order."""
     rows = [settle(floats(table)[np.asarray(index)]) for table, index in zip(tables, indices, strict=True)]

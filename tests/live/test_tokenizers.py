@@ -177,7 +177,7 @@ OTHERS = [
     "gemma",
 ]
 OTHERS += ["mixtral", "phi", "qwen3_moe", "squeezebert", "stablelm", "starcoder2", "umt5", "xmod"]
-OTHERS += ["mobilebert"]
+OTHERS += ["mobilebert", "lfm2", "convbert"]
 
 
 @pytest.mark.parametrize("kind", OTHERS)

@@ -32,11 +32,12 @@ def batch_size(name: str) -> int | None:
     """Texts of a batch of the reference's, where it lets a text's numbers depend on the others of its batch.
 
     In float64 Gemma 2's padding tokens beyond the window are NaN, and so are then the texts that they follow.
-    MobileBERT's last word has the padding token after it for a neighbour.
+    MobileBERT's last word has the padding token after it for a neighbour; ConvBERT's convolutions read the padding
+    behind a text.
     """
     config = table()[name]["files"]["config.json"]
     by_length = (config.get("rope_parameters") or {}).get("rope_type") == "longrope"
-    return 1 if by_length or config["model_type"] in ("gemma2", "mobilebert") else None
+    return 1 if by_length or config["model_type"] in ("convbert", "gemma2", "mobilebert") else None
 
 
 def whole_type(model, folder: Path, dtype):

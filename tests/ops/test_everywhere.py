@@ -44,7 +44,7 @@ def test_every_operation_has_a_row_and_the_page_is_current():
         ):
             assert told == OF_TRAINING, name
     inference = "linear attention embedding_sum layer_norm rms_norm activation gated binary softmax pool normalize rope"
-    inference += " route expert_linear weighted_sum"
+    inference += " route expert_linear weighted_sum token_convolution"
     assert {ROWS[name] for name in inference.split()} == {"promised"}
 
 

@@ -95,13 +95,14 @@ fn transformer(files: &Files<'_>) -> Result<Described> {
     Ok(Described { model_type, spec, head, tokenizer, weights, max_seq_length: sentence.max_seq_length })
 }
 
-/// Whether the vectors of tokens depend on those before them alone, and only that of a text's last one is read.
+/// Whether the vectors of tokens depend on those before them alone, by attention, and only that of a text's last one is read.
 fn may_share(spec: &EncoderSpec, head: &TaskHead, modules: &[Head]) -> bool {
     let longest = spec.positions.longest_text();
     let last = |step: &HeadStep| !matches!(step, HeadStep::Pool(mode) if *mode != PoolMode::LastToken);
     let of_scores =
         |module: &Head| matches!(module, Head::LogitScore(_) | Head::Idle(_) | Head::Dense { of: Feature::Scores, .. });
     spec.causal
+        && spec.layers.iter().all(|layer| layer.short_convolution.is_none())
         && head.steps.first() == Some(&HeadStep::Pool(PoolMode::LastToken))
         && head.steps.iter().all(last)
         && modules.iter().all(of_scores)

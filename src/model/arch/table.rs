@@ -2,10 +2,10 @@
 
 use super::row::{Architecture, row};
 use super::{
-    albert, bert, big_bird, bitnet, deberta, deberta_v2, distilbert, electra, ernie, eurobert, gemma, gemma2, gemma3,
-    gpt_neo, gpt_neox, gpt2, granite, gte, jina_embeddings_v3, liquid_moe, llama, longformer, mixtral, mobilebert,
-    modernbert, mpnet, nomic_bert, olmo2, phi, phi3, qwen3, qwen3_moe, roberta, roformer, squeezebert, stablelm,
-    starcoder2, t5, umt5, xmod,
+    albert, bert, big_bird, bitnet, convbert, deberta, deberta_v2, distilbert, electra, ernie, eurobert, gemma, gemma2,
+    gemma3, gpt_neo, gpt_neox, gpt2, granite, gte, jina_embeddings_v3, lfm2, liquid_moe, llama, longformer, mixtral,
+    mobilebert, modernbert, mpnet, nomic_bert, olmo2, phi, phi3, qwen3, qwen3_moe, roberta, roformer, squeezebert,
+    stablelm, starcoder2, t5, umt5, xmod,
 };
 use crate::graph::split::BY_CONTENT;
 
@@ -38,6 +38,11 @@ pub const ARCHITECTURES: &[Architecture] = &[
     row("camembert", "Camembert", &["roberta."], roberta::read)
         .models("sentence-camembert")
         .tokenizer("CamembertTokenizer"),
+    // BERT with a convolution beside attention, over the tokens around a token alone: in the reference padding behind a
+    // text takes part in it, so that its numbers depend on the batch; here a text's are those without padding
+    row("convbert", "ConvBert", &["convbert.", "encoder.layer.0.attention.self.key_conv_attn_layer."], convbert::read)
+        .models("conv-bert-base, conv-bert-medium-small, conv-bert-small")
+        .tokenizer("BertTokenizer"),
     // BERT whose scores also depend on distances, by content (`c2p`, `p2c`); queries, keys and values of a head in one
     // matrix, no biases of the keys
     row("deberta", "Deberta", &["deberta.", "encoder.layer.0.attention.self.in_proj."], deberta::read)
@@ -117,6 +122,11 @@ pub const ARCHITECTURES: &[Architecture] = &[
     )
     .models("jina-embeddings-v3-hf")
     .tokenizer("XLMRobertaTokenizer"),
+    // LLaMA with norms of the heads; most layers have a short gated convolution over the token and those before it in
+    // place of attention; bidirectional attention with `is_causal` false
+    row("lfm2", "Lfm2", &["layers.0.operator_norm.", "model.layers.0.operator_norm."], lfm2::read)
+        .models("decoders of LFM2, LFM2-ColBERT-350M")
+        .shaders("llama", "grouped"),
     // `nomic_bert` with mixtures of experts whose router reads the state of a liquid time-constant cell in place of the
     // row
     row(

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::graph::ValueId;
 use crate::model::decoder::CrossAttention;
 use crate::model::spec::{Layer, Normed, Norms, Product};
-use crate::ops::{Activation, Attention, Binary, BinaryKind, Dim, Gated, Rope, Shape};
+use crate::ops::{Attention, Binary, BinaryKind, Dim, Rope, Shape};
 
 /// What the parts of a layer read.
 struct Read {
@@ -50,14 +50,11 @@ impl Builder<'_> {
     ) -> Result<ValueId> {
         let spec = self.spec;
         let (x, columns) = (read.onto, self.graph.value(read.onto).shape.columns());
-        let attention = [read.attended, x];
-        let attended = self.residual(&node("attention"), &layer.attention_norms, attention, |builder, x| {
-            let mixed = builder.attention(node, layer, [x, read.values.unwrap_or(x)], shared)?;
-            let scale = spec.residual_scale;
-            let name = node("attention output");
-            let y = builder.scaled(&name, &layer.attention_output, mixed, &[columns], scale)?;
-            builder.dropout(&name, y)
-        })?;
+        let attended =
+            self.residual(&node("attention"), &layer.attention_norms, [read.attended, x], |builder, x| {
+                let y = builder.mixed(node, layer, [x, read.values.unwrap_or(x)], shared)?;
+                builder.dropout(&node("attention output"), y)
+            })?;
         let attended = match &layer.cross_attention {
             None => attended,
             Some(cross) => self.residual(&node("cross-attention"), &cross.norms, [attended; 2], |builder, x| {
@@ -88,41 +85,6 @@ impl Builder<'_> {
         }
     }
 
-    fn first_feed_forwards(
-        &mut self,
-        node: &impl Fn(&str) -> String,
-        layer: &Layer,
-        mut x: ValueId,
-    ) -> Result<ValueId> {
-        let columns = self.graph.value(x).shape.columns();
-        for (number, part) in layer.first_feed_forwards.iter().enumerate() {
-            let node = |what: &str| node(&format!("feed-forward {number} {what}"));
-            x = self.residual(&node("part"), &part.norms, [x; 2], |builder, x| {
-                let wide = builder.linear(&node("in"), &part.input, x, &[builder.spec.intermediate])?;
-                let wide = builder.own_activation(&node("activation"), wide)?;
-                builder.linear(&node("out"), &part.output, wide, &[columns])
-            })?;
-        }
-        Ok(x)
-    }
-
-    fn feed_forward_in(&mut self, node: &impl Fn(&str) -> String, layer: &Layer, x: ValueId) -> Result<ValueId> {
-        let (spec, name) = (self.spec, node("feed-forward activation"));
-        let columns = vec![spec.intermediate; if spec.gated { 2 } else { 1 }];
-        let product = &layer.feed_forward_in;
-        if spec.gated && (product.is_apart() || spec.activation_squared) {
-            let up = self.linear(&node("feed-forward up"), &product.part(0), x, &columns[..1])?;
-            let gate = self.linear(&node("feed-forward gate"), &product.part(1), x, &columns[..1])?;
-            let gate = self.own_activation(&name, gate)?;
-            return self.graph.node(&node("feed-forward gated"), Binary::from(BinaryKind::Multiply), &[up, gate]);
-        }
-        let wide = self.linear(&node("feed-forward in"), product, x, &columns)?;
-        match spec.gated {
-            true => self.graph.node(&name, Gated(Activation::from(spec.activation)), &[wide]),
-            false => self.own_activation(&name, wide),
-        }
-    }
-
     /// One part of a layer, computed from the first value and added to the second, with its norms.
     fn residual(
         &mut self,
@@ -147,13 +109,37 @@ impl Builder<'_> {
         }
     }
 
-    fn attention(
+    /// The first part of a layer: attention, a convolution in its place, or both side by side.
+    fn mixed(
         &mut self,
         node: &impl Fn(&str) -> String,
         layer: &Layer,
         [x, values]: [ValueId; 2],
         shared: &Shared,
     ) -> Result<ValueId> {
+        let (name, spec, columns) = (node("attention output"), self.spec, self.graph.value(x).shape.columns());
+        let [mixed, queries] = match &layer.short_convolution {
+            Some(of) => [self.short_convolution(node, of, &layer.query_key_value, x)?, x],
+            None => self.attention(node, layer, [x, values], shared)?,
+        };
+        let y = self.scaled(&name, &layer.attention_output, mixed, &[columns], spec.residual_scale)?;
+        match &layer.span_convolution {
+            None => Ok(y),
+            Some(of) => {
+                let span = self.span_convolution(node, of, [x, queries])?;
+                self.graph.node(&node("span sum"), Binary::from(BinaryKind::Add), &[span, y])
+            }
+        }
+    }
+
+    /// The results of all heads, and the queries.
+    fn attention(
+        &mut self,
+        node: &impl Fn(&str) -> String,
+        layer: &Layer,
+        [x, values]: [ValueId; 2],
+        shared: &Shared,
+    ) -> Result<[ValueId; 2]> {
         let spec = self.spec;
         let (query, key) = (spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
         let biases = match (&layer.relative_biases, &spec.relative_biases) {
@@ -164,7 +150,9 @@ impl Builder<'_> {
             Attention { causal: spec.causal, window: layer.window, bias: biases.is_some(), ..self.plain_attention() };
         let angles = layer.rotary.map(|kind| shared.rotary[kind]);
         let turned = if layer.rotary.is_some_and(|kind| spec.rotary[kind].values) { 3 } else { 2 };
-        let qkv = match layer.head_norms.is_some() || layer.query_key_value.is_apart() || values != x {
+        let norms = layer.head_norms.is_some();
+        let apart = norms || layer.span_convolution.is_some() || layer.query_key_value.is_apart() || values != x;
+        let qkv = match apart {
             false => {
                 let columns = [query, key, key];
                 let qkv = self.linear(&node("query key value"), &layer.query_key_value, x, &columns)?;
@@ -195,7 +183,7 @@ impl Builder<'_> {
                     if let Some(angles) = angles.filter(|_| part < turned) {
                         y = self.rotated(&format!("{label} rotary"), y, heads, heads, angles)?;
                     }
-                    parts.push(if part < 2 { self.rows_of(&label, y) } else { y });
+                    parts.push(if part < turned { self.rows_of(&label, y) } else { y });
                 }
                 [parts[0], parts[1], parts[2]]
             }
@@ -231,7 +219,7 @@ impl Builder<'_> {
         });
         let operands: Vec<ValueId> =
             [q, k, v, offsets, key_offsets].into_iter().chain(biases).chain(met).chain(key).collect();
-        self.graph.node(&node("attention"), attention, &operands)
+        Ok([self.graph.node(&node("attention"), attention, &operands)?, q])
     }
 
     /// Attention of each token to all states of the other sequence.

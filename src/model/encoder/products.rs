@@ -58,14 +58,26 @@ impl Builder<'_> {
                     Order::Grouped(groups) if !vector => {
                         vec![part(&[*rows, input / groups, 1], vec![Recipe::Diagonal(groups)])]
                     }
+                    Order::GroupedByOperand(groups) if !vector => {
+                        let each = rows / groups;
+                        let recipe = vec![Recipe::Folded(each), Recipe::Diagonal(groups), Recipe::Transposed];
+                        vec![part(&[groups, input / groups, each], recipe)]
+                    }
+                    Order::Columns { first, of } if !vector => {
+                        let recipe = vec![Recipe::Transposed, Recipe::Rows(first..first + input), Recipe::Transposed];
+                        vec![part(&[*rows, of], recipe)]
+                    }
                     Order::ByOperand if !vector => vec![part(&[input, *rows], vec![Recipe::Transposed])],
                     Order::OfNeighbours if !vector => {
                         let columns = Recipe::halves(input / head, head);
                         vec![part(&shape, vec![Recipe::Transposed, columns, Recipe::Transposed])]
                     }
-                    Order::ByResult | Order::ByOperand | Order::OfNeighbours | Order::Grouped(_) => {
-                        vec![part(&shape, vec![])]
-                    }
+                    Order::ByResult
+                    | Order::ByOperand
+                    | Order::OfNeighbours
+                    | Order::Grouped(_)
+                    | Order::GroupedByOperand(_)
+                    | Order::Columns { .. } => vec![part(&shape, vec![])],
                     // Kernels turn columns that are half a head apart.
                     Order::Neighbours => vec![part(&shape, vec![Recipe::halves(rows / head, head)])],
                     Order::ByHead => {
@@ -122,7 +134,7 @@ impl Builder<'_> {
     }
 
     /// The value in a type, cast if it has another.
-    fn as_type(&mut self, node: &str, x: ValueId, to: DType) -> Result<ValueId> {
+    pub(super) fn as_type(&mut self, node: &str, x: ValueId, to: DType) -> Result<ValueId> {
         if self.graph.value(x).dtype == to {
             return Ok(x);
         }

@@ -25,6 +25,7 @@ mod rope;
 pub mod rows;
 mod rowwise;
 mod sort_indices;
+mod token_convolution;
 mod top_k;
 
 #[cfg(test)]
@@ -43,7 +44,7 @@ use self::{
     attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
     embedding_backward::*, embedding_sum::*, everywhere::*, everywhere_experts::*, everywhere_sums::*, experts::*,
     grow_unit::*, linear::*, matmul::*, max_sim::*, pool::*, quantize::*, reduce::*, rope::*, rowwise::*,
-    sort_indices::*, top_k::*,
+    sort_indices::*, token_convolution::*, top_k::*,
 };
 use super::Capabilities;
 use super::kernel::Dispatch;

@@ -112,7 +112,7 @@ pub fn softmax_backward(to: &mut Lowering<'_>, _: &SoftmaxBackward) -> Result<()
 
 /// `softmax`
 pub fn softmax(to: &mut Lowering<'_>, op: &Softmax) -> Result<()> {
-    let (rows, mask) = (Rows::of(&to.result().shape)?, Mask::of(to)?);
+    let (rows, mask) = (Rows::of_each(&to.result().shape)?, Mask::of(to)?);
     let form = Held::in_plan(to, rows.columns);
     let Mask { kind, queries, sizes: [_, size_1, size_2], steps: [step_0, step_1, step_2] } = mask;
     let push = softmax::Push { queries, size_1, size_2, step_0, step_1, step_2, ..rows.into() };

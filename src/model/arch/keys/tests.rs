@@ -17,8 +17,8 @@ const PUBLISHED: &str = include_str!("../../../../tests/fixtures/published.json"
 /// Forms of which no public copy is here, and that of this library.
 #[rustfmt::skip]
 const WITHOUT_A_COPY: &[&str] = &[
-    "big_bird", "bitnet", "deberta", "ernie", "gemma", "gte", "jina_embeddings_v3", "liquid_moe", "mixtral",
-    "mobilebert", "phi", "qwen3_moe", "roformer", "squeezebert", "stablelm", "starcoder2", "umt5", "xmod",
+    "big_bird", "bitnet", "convbert", "deberta", "ernie", "gemma", "gte", "jina_embeddings_v3", "lfm2", "liquid_moe",
+    "mixtral", "mobilebert", "phi", "qwen3_moe", "roformer", "squeezebert", "stablelm", "starcoder2", "umt5", "xmod",
 ];
 /// What readers that several forms share ask for, though some of the forms do not have it.
 const SHARED: &[&str] = &[

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{fault, reading, spec};
+use crate::model::convolution::ShortConvolution;
 use crate::model::spec::{NormKind, Norms, Product};
 use crate::ops::ActivationKind;
 
@@ -97,4 +98,41 @@ fn mixtures_have_an_experts_own_tensors() {
         assert!(fault(model_type, json!({"num_experts": 0})).contains("num_local_experts is 0"));
     }
     assert!(fault("qwen3_moe", json!({"moe_intermediate_size": 0})).contains("moe_intermediate_size is 0"));
+}
+
+#[test]
+fn lfm2_has_convolutions_in_place_of_attention() {
+    let usual = spec("lfm2", json!({"full_attn_idxs": [1]}));
+    let [first, second] = [0, 1].map(|number| &usual.layers[number]);
+    let name = |part: &str| format!("layers.0.conv.{part}");
+    let parts = ["in_proj.b", "in_proj.c", "in_proj.v"].map(name);
+    assert_eq!(
+        (&first.query_key_value, &first.attention_output),
+        (&Product::plain(parts), &Product::plain([name("out_proj")]))
+    );
+    assert_eq!(first.short_convolution, Some(ShortConvolution { name: name("conv"), taps: 3, bias: false }));
+    assert_eq!((&second.short_convolution, second.head_norms.is_some(), usual.causal), (&None, true, true));
+    // Two thirds of 96, up to the next multiple of 256.
+    assert_eq!((usual.intermediate, usual.norm_eps), (256, 1e-5));
+    assert_eq!(usual.final_norm.as_deref(), Some("embedding_norm"));
+    let adjusted = |changes| spec("lfm2", changes).intermediate;
+    assert_eq!(adjusted(json!({"block_ffn_dim_multiplier": null})), 64);
+    assert_eq!(adjusted(json!({"block_ff_dim": 30, "block_multiple_of": 8, "block_ffn_dim_multiplier": 1.3})), 32);
+    assert_eq!(adjusted(json!({"block_auto_adjust_ff_dim": false, "intermediate_size": null, "block_ff_dim": 30})), 30);
+    let biased = spec("lfm2", json!({"layer_types": ["full_attention", "conv"], "conv_bias": true, "conv_L_cache": 4}));
+    let convolution = biased.layers[1].short_convolution.as_ref().unwrap();
+    assert_eq!((convolution.taps, convolution.bias, biased.layers[1].attention_output.bias), (4, true, true));
+    assert!(biased.layers[0].short_convolution.is_none() && !biased.layers[0].attention_output.bias);
+    // As the reference has it where nothing is stated.
+    assert!(spec("lfm2", json!({})).layers.iter().all(|layer| layer.short_convolution.is_none()));
+    for (changes, said) in [
+        (json!({"layer_types": ["conv"]}), "layer_types is [\"conv\"], expected 2 of [\"conv\", \"full_attention\"]"),
+        (json!({"layer_types": ["conv", "mamba"]}), "layer_types is [\"conv\", \"mamba\"]"),
+        (json!({"conv_L_cache": 0}), "conv_L_cache is 0"),
+        (json!({"intermediate_size": null}), "intermediate_size is missing"),
+        (json!({"block_multiple_of": 0}), "block_multiple_of is 0"),
+    ] {
+        let message = fault("lfm2", changes);
+        assert!(message.contains(said), "{message}");
+    }
 }

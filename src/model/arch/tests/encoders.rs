@@ -183,3 +183,31 @@ fn roformer_turns_neighbouring_columns() {
     let refused = reading("roformer", json!({"add_cross_attention": true})).unwrap_err().to_string();
     assert!(refused.contains("add_cross_attention true: only false is known"), "{refused}");
 }
+
+#[test]
+fn convbert_has_a_convolution_beside_half_as_wide_attention() {
+    let usual = spec("convbert", json!({"embedding_size": 24}));
+    assert_eq!((usual.heads, usual.kv_heads, usual.head_dim), (2, 2, 12));
+    assert_eq!((usual.embedding, usual.embedding_projection.as_deref()), (24, Some("embeddings_project")));
+    let layer = &usual.layers[1];
+    let part = layer.span_convolution.as_ref().unwrap();
+    assert_eq!((part.taps, part.keys.order, part.output.bias), (9, Order::Grouped(1), false));
+    let halves = [layer.attention_output.order, part.output.order];
+    assert_eq!(halves, [0, 24].map(|first| Order::Columns { first, of: 48 }));
+    assert_eq!(part.output.names, layer.attention_output.names);
+    assert_eq!((layer.feed_forward_in.order, layer.feed_forward_in.bias), (Order::ByResult, true));
+    let grouped = spec("convbert", json!({"num_groups": 2, "head_ratio": 9, "conv_kernel_size": 1}));
+    assert_eq!((grouped.heads, grouped.head_dim), (1, 24));
+    assert_eq!(grouped.layers[0].feed_forward_out.order, Order::GroupedByOperand(2));
+    for (changes, said) in [
+        (json!({"conv_kernel_size": 4}), "conv_kernel_size is 4, expected an odd number"),
+        (json!({"num_groups": 5}), "num_groups is 5, which does not divide 48 columns"),
+        (json!({"num_attention_heads": 10}), "hidden_size is 48, expected a multiple of 10, twice the 5 heads"),
+        (json!({"head_ratio": 0}), "head_ratio is 0"),
+    ] {
+        let message = fault("convbert", changes);
+        assert!(message.contains(said), "{message}");
+    }
+    let refused = reading("convbert", json!({"is_decoder": true})).unwrap_err().to_string();
+    assert!(refused.contains("is_decoder true: only false is known"), "{refused}");
+}

@@ -15,6 +15,7 @@ mod pool;
 mod quantized;
 mod reduce;
 mod softmax;
+mod token_convolution;
 
 use self::quantized::Same;
 use super::{Memory, dequantize_rows, integer_linear, quantize_rows, quantized_linear, set_rows, top_k};
@@ -52,6 +53,7 @@ pub(super) fn run(step: &Step<'_>, op: &Op, memory: Memory<'_, '_>) -> Result<()
         Op::Route(op) => experts::route(step, op, memory),
         Op::SetRows(op) => set_rows::set_rows(step, op, memory.into()),
         Op::Softmax(op) => softmax::softmax(step, op, memory.into()),
+        Op::TokenConvolution(op) => token_convolution::token_convolution(step, op, memory.into()),
         Op::TopK(op) => top_k::top_k(step, op, memory),
         Op::WeightedSum(op) => experts::weighted_sum(step, op, memory.into()),
         other => Err(refused(other.name())),
