@@ -265,7 +265,7 @@ shaders: setup-build ## GLSL, SPIR-V and interface (JSON) of every kernel, in ta
 docs: setup-test $(STAMPS)/docs $(STAMPS)/installed ## The documentation: rustdoc, and the pages in site/
 	cargo test -q $(CRATES) --release --locked --lib is_on_the_page
 	RUSTDOCFLAGS="-D warnings" cargo doc -q -p grilly -p grilly-bitnet --no-deps --release --locked
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict 2>&1 | sed '/^INFO /d'  # -q would count no warnings
 
 .PHONY: notices
 notices: THIRD-PARTY-NOTICES.txt ## The licence texts of everything inside the wheel
