@@ -47,10 +47,11 @@ def main(given: argparse.Namespace) -> int:
         writer: Writer = JsonLines(None, False) if target is None else WRITERS[target.suffix](target, given.resume)
         done = False
         try:
-            left = after(writer, texts, target)
-            stream = Stream(left, count and count - writer.rows)
-            for rows in model.encode(stream, **options):
-                writer.add(stream.give(len(rows)), rows)
+            taken: list[str] = []
+            left = kept(after(writer, texts, target), taken)
+            for rows in model.encode(Stream(left, count and count - writer.rows), **options):
+                writer.add(taken[: len(rows)], rows)
+                del taken[: len(rows)]
             done = True
         finally:
             writer.close(done)
@@ -95,6 +96,13 @@ def after(writer: Writer, texts: Iterator[str], target: Path | None) -> Iterator
                 f"{writer.rows} of the input; --overwrite begins again"
             )
     return texts
+
+
+def kept(texts: Iterator[str], taken: list[str]) -> Iterator[str]:
+    """The texts, each of which is put into a list when it is taken."""
+    for text in texts:
+        taken.append(text)
+        yield text
 
 
 def counted(paths: list[str], kind: str | None) -> int | None:

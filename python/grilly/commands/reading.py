@@ -33,30 +33,21 @@ class Record(NamedTuple):
 
 @closed()
 class Stream:
-    """Texts on their way into `encode`: it keeps those that are taken, and tells how many are left if that is known."""
+    """Texts on their way into `encode`, which tells how many are left if that is known."""
 
     def __init__(self, texts: Iterable[str], count: int | None = None) -> None:
-        self._texts, self._left = iter(texts), count
-        self.taken: list[str] = []
+        self._texts, self._left = iter(texts), count or 0
 
     def __iter__(self) -> Stream:
         return self
 
     def __next__(self) -> str:
         text = next(self._texts)
-        self.taken.append(text)
-        if self._left:
-            self._left -= 1
+        self._left = max(0, self._left - 1)
         return text
 
     def __length_hint__(self) -> int:
-        """How many are left; 0 if that is not known."""
-        return self._left or 0
-
-    def give(self, count: int) -> list[str]:
-        """The first texts that were taken and not given before."""
-        found, self.taken = self.taken[:count], self.taken[count:]
-        return found
+        return self._left
 
 
 def need_module(name: str, files: str) -> Any:

@@ -34,8 +34,8 @@ def main(given: argparse.Namespace) -> int:
             values = {"line": record.line, **record.values, "score": round(score, 6), "text": record.text}
             print(json.dumps(values, ensure_ascii=False, default=str))
         else:
-            place = (
-                f"{record.values['path']}:{record.values.get('line', '')}" if "path" in record.values else record.line
-            )
+            place = str(record.line)
+            if "path" in record.values:  # of a search
+                place = f"{record.values['path']}:{record.values.get('line', record.values.get('page', ''))}"
             print(f"{place}  {score:.3f}  {' '.join(record.text.split())}")
     return 0
