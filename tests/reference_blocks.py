@@ -209,6 +209,7 @@ def stand_in(models: Path, named: re.Match[str]) -> Path:
 
 def run(models: Path) -> dict[str, Any]:
     """What each block left in its variables, or the error that it ended with."""
+    importlib.import_module(PACKAGE)  # which imports more of the real one, where that is installed
     data = types.ModuleType("datasets")
     data.load_dataset, data.Dataset, data.DatasetDict = load_dataset, Table, dict  # type: ignore[attr-defined]
     data.__spec__ = importlib.util.spec_from_loader("datasets", None)

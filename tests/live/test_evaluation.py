@@ -222,11 +222,10 @@ def test_of_scored_pairs(ranker, texts, tmp_path):
     classes = labels(texts) if ranker[0].num_labels == 1 else [place % ranker[0].num_labels for place in range(60)]
     given = [("CrossEncoderClassificationEvaluator", {"sentence_pairs": pairs, "labels": classes, "name": "dev"})]
     if ranker[0].num_labels == 1:
-        ranked = [
-            each | {"documents": each["negative"][:2] + each["positive"][:2] + each["negative"][2:]}
-            for each in samples(texts)
-        ]
-        ranked = [{key: value for key, value in each.items() if key != "negative"} for each in ranked]
+        ranked = samples(texts)
+        for each in ranked:
+            wrong = each.pop("negative")
+            each["documents"] = wrong[:2] + each["positive"][:2] + wrong[2:]
         given += [
             ("CrossEncoderCorrelationEvaluator", {"sentence_pairs": pairs, "scores": scores(texts)}),
             ("CrossEncoderRerankingEvaluator", {"samples": samples(texts), "at_k": 4}),
@@ -235,8 +234,7 @@ def test_of_scored_pairs(ranker, texts, tmp_path):
         ]
     for place, (name, arguments) in enumerate(given):
         ours, theirs = (getattr(module, name)(**arguments) for module in (evaluation, of_pairs))
-        folder = tmp_path / str(place)
-        compare(ours, theirs, ranker, folder, RELATIVE)
+        compare(ours, theirs, ranker, tmp_path / str(place), RELATIVE)
 
 
 def test_the_fusion_of_two_searches(texts, tmp_path):
@@ -281,7 +279,7 @@ def test_several_in_turn_and_written_hits(dense, texts, tmp_path):
         assert all(near(a["score"], b["score"], UNIT) for a, b in zip(ours["results"], theirs["results"], strict=True))
 
 
-@pytest.mark.parametrize("name", [name for name in evaluation.__all__ if name not in ("InputExample",)])
+@pytest.mark.parametrize("name", [name for name in evaluation.__all__ if name != "InputExample"])
 def test_arguments_have_their_names_order_and_defaults(name):
     modules = (of_rows, of_pairs, of_words, of_vectors, of_all)
     theirs = next(getattr(module, name) for module in modules if hasattr(module, name))
