@@ -97,12 +97,14 @@ pub struct Built {
 }
 
 /// Builds the graph of an encoder and what follows it. Tables, matrices and all results before pooling are stored as `dtype`;
-/// vectors of weights and later results as float32. Values beyond float16's range are stored as float32.
+/// vectors of weights and later results as float32. Values beyond float16's range are stored as float32, and so are those of a
+/// model with span convolutions, whose weights are rows of an odd number of columns.
 ///
 /// # Errors
 /// `InvalidArgument` when modules do not fit together.
 pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built> {
-    let dtype = if spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
+    let apart = spec.layers.iter().any(|layer| layer.span_convolution.is_some());
+    let dtype = if apart || spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
     let adapters = spec.adapters.as_ref();
     let mut builder = Builder { adapters, ..Builder::new(spec, dtype) };
     let states = builder.states()?;

@@ -39,7 +39,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
         .models("sentence-camembert")
         .tokenizer("CamembertTokenizer"),
     // BERT with a convolution beside attention, over the tokens around a token alone: in the reference padding behind a
-    // text takes part in it, so that its numbers depend on the batch; here a text's are those without padding
+    // text takes part in it, so that its numbers depend on the batch; here a text's are those without padding; in 16 bits
+    // the weights are rounded to them, and all values are float32
     row("convbert", "ConvBert", &["convbert.", "encoder.layer.0.attention.self.key_conv_attn_layer."], convbert::read)
         .models("conv-bert-base, conv-bert-medium-small, conv-bert-small")
         .tokenizer("BertTokenizer"),

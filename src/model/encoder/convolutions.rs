@@ -2,7 +2,6 @@
 
 use super::{Builder, Input};
 use crate::Result;
-use crate::dtype::DType;
 use crate::graph::ValueId;
 use crate::model::convolution::{ShortConvolution, SpanConvolution};
 use crate::model::spec::Product;
@@ -56,7 +55,6 @@ impl Builder<'_> {
         let keys = self.with_bias(&node("span keys"), Part::new(&of.keys_bias, &[columns, 1], vec![]), keys)?;
         let met = self.graph.node(&node("span queries"), Binary::from(BinaryKind::Multiply), &[keys, queries])?;
         let weights = self.linear(&node("span weights"), &of.weights, met, &[heads * of.taps])?;
-        let weights = self.as_type(&node("span weights"), weights, DType::F32)?;
         let rows = self.graph.value(weights).shape.rows();
         let shape = Shape(vec![rows, Dim::Fixed(heads), Dim::Fixed(of.taps)]);
         let weights = self.graph.view(&node("span weights"), weights, shape);

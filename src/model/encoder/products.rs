@@ -134,7 +134,7 @@ impl Builder<'_> {
     }
 
     /// The value in a type, cast if it has another.
-    pub(super) fn as_type(&mut self, node: &str, x: ValueId, to: DType) -> Result<ValueId> {
+    fn as_type(&mut self, node: &str, x: ValueId, to: DType) -> Result<ValueId> {
         if self.graph.value(x).dtype == to {
             return Ok(x);
         }
