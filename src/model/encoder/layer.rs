@@ -86,7 +86,7 @@ impl Builder<'_> {
     }
 
     /// One part of a layer, computed from the first value and added to the second, with its norms.
-    fn residual(
+    pub(super) fn residual(
         &mut self,
         node: &str,
         norms: &Norms,
