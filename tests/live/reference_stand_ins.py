@@ -27,12 +27,13 @@ ANSWERS = (
 )  # fmt: skip
 #: Columns by a pattern of a data set's name and subset; the first that is found counts.
 COLUMNS = {
-    r"quora-duplicates pair-class|all-nli pair-class": "sentence1 sentence2 premise hypothesis label",
+    r"quora-duplicates pair-class": "sentence1 sentence2 label",
+    r"all-nli pair-class": "premise hypothesis label",
     r"stsb|sts17|stsbenchmark|pair-score": "sentence1 sentence2 score",
     r"triplet|hotpotqa": "anchor positive negative query",
     r"quora-duplicates|all-nli|pair": "anchor positive",
-    r"natural-questions|nq_open": "query answer",
-    r"gooaq": "question answer",
+    r"natural-questions": "query answer",
+    r"gooaq|nq_open": "question answer",
     r"ms_marco": "query passages",
     r"parallel-sentences|tatoeba|opus": "english non_english",
     r"yahoo": "question_title question_content best_answer topic",
@@ -144,7 +145,7 @@ def named(kind: type, folders: dict[str, str]) -> None:
         for key in ("model_name_or_path", "model_name"):
             name = options.pop(key, name)
         if isinstance(name, str) and not Path(name).is_dir():
-            labels = kind.__name__ == "CrossEncoder" and re.search("nli", name)
+            labels = kind.__name__ == "CrossEncoder" and ("nli" in name or (options.get("num_labels") or 1) > 1)
             task = options.get("transformer_task", "feature-extraction")
             name = folders["CrossEncoder labels" if labels else TASKS.get(task) or kind.__name__]
         (options.get("model_kwargs") or {}).pop("attn_implementation", None)

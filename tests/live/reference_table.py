@@ -18,8 +18,17 @@ ARRAYS, PRINTED = 1e-4, 1.01e-3
 #: Of code that names these types: one step of the narrower is 2**-8.
 NARROW = 2e-2
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-#: Parts of printed text that do not say what a script found.
-IGNORED = re.compile(r"0x[0-9a-f]+|device='\w+(?::\d+)?'|grad_fn=<\w+>|, device=\w+")
+#: Parts of printed text that do not say what a script found -> what takes their place: addresses, and the difference
+#: between how torch and NumPy print an array or a shape.
+KNOWN = {
+    r"0x[0-9a-f]+": "",
+    r",? *(?:device='[\w:]+'|grad_fn=<\w+>|dtype=[\w.]+)": "",
+    r"torch\.Size\(\[([\d, ]*)\]\)": r"(\1)",
+    r"(?:tensor|array)\((\[[^()]*\])\)": r"\1",
+    r"[\s,]+": " ",
+    r" ?([][()]) ?": r"\1",
+    r"(\d)\.(?!\d)": r"\1",
+}
 
 
 def differs(ours: Any, theirs: Any, tolerance: float) -> str | None:
@@ -57,7 +66,7 @@ def differs(ours: Any, theirs: Any, tolerance: float) -> str | None:
 
 def printed(ours: str, theirs: str, tolerance: float = PRINTED) -> str | None:
     """How two printed texts differ, numbers and words apart."""
-    ours, theirs = (" ".join(IGNORED.sub("", text).split()) for text in (ours, theirs))
+    ours, theirs = map(plain, (ours, theirs))
     words = [NUMBER.sub("#", text) for text in (ours, theirs)]
     if words[0] != words[1]:
         place = next((n for n, (a, b) in enumerate(zip(*words, strict=False)) if a != b), min(map(len, words)))
@@ -67,6 +76,13 @@ def printed(ours: str, theirs: str, tolerance: float = PRINTED) -> str | None:
         if abs(float(a) - float(b)) > tolerance * max(1.0, abs(float(b))):
             return f"prints {a}, not {b}"
     return None
+
+
+def plain(text: str) -> str:
+    """The text without the known differences."""
+    for pattern, instead in KNOWN.items():
+        text = re.sub(pattern, instead, text)
+    return text.strip()
 
 
 def outcome(ours: dict[str, Any], theirs: dict[str, Any], code: str) -> str | None:

@@ -39,6 +39,7 @@ def results(real_model_path, tmp_path_factory) -> Path:
     target = Path(kept) if kept else tmp_path_factory.mktemp("results")
     environment = os.environ | {
         "HF_HUB_OFFLINE": "1", "MPLBACKEND": "agg", "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": "1", "TORCHDYNAMO_DISABLE": "1",
         "GRILLY_DEBUG": "0",
     }  # fmt: skip
     for package in ("sentence_transformers", "grilly"):
