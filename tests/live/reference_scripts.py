@@ -65,6 +65,7 @@ CHANGED = {
     r"start_multi_process_pool\(\)": 'start_multi_process_pool(["cpu"])',
     r"ann_num_clusters = \d+": "ann_num_clusters = 4",
     r"use_ann_search = True": "use_ann_search = False",
+    r"range\(100000\)": "range(200)",
     r"k=1000\)": "k=40)",
     r"embedding_size = \d+": "embedding_size = 384",
     r"pca_dimensions = \d+": "pca_dimensions = 16",
