@@ -1,7 +1,7 @@
 """Cross-encoders beside sentence-transformers, and what a common beginning saves; transformers makes the models.
 
-`python benchmarks/reranking.py pairs [--device cpu]`: 1,000 pairs of 50 and of 200 tokens, a model of MiniLM's shape
-with random weights, beside the fastest of sentence-transformers' batch sizes and types; scores are compared first.
+`python benchmarks/reranking.py pairs [--device cpu] [--pairs 1000]`: pairs of 50 and of 200 tokens, a model of MiniLM's
+shape with random weights, beside the fastest of sentence-transformers' batch sizes and types, scores compared first.
 
 `python benchmarks/reranking.py beginning [--device cpu]`: Qwen3-Reranker-0.6B's shape, 200 documents of 50 tokens for
 one query of 100, beside as many pairs whose queries differ, of which nothing is shared.
@@ -24,8 +24,6 @@ import workloads
 from measure import medians, turns
 
 from grilly import CrossEncoder
-
-ROUNDS = 9
 
 
 def pairs_of(count: int, query: int, document: int, seed: int) -> list[tuple[str, str]]:
@@ -81,7 +79,7 @@ def pairs(given: argparse.Namespace, folder: Path) -> None:
     }
     with CrossEncoder(path, device=given.device, dtype="float32" if cpu else "float16") as ours:
         for query, document in ((10, 37), (20, 177)):
-            texts = pairs_of(1000, query, document, seed=5)
+            texts = pairs_of(given.pairs, query, document, seed=5)
             expected = models["float32"].predict(texts, batch_size=64)
             difference = float(np.abs(ours.predict(texts) - expected).max())
             assert difference < (1e-4 if cpu else 1e-2), difference
@@ -90,10 +88,10 @@ def pairs(given: argparse.Namespace, folder: Path) -> None:
                 for name, model in models.items()
                 for size in ((32, 128) if cpu else (128, 512))
             }
-            seconds = medians(turns({"ours": partial(ours.predict, texts), **rivals}, ROUNDS))
+            seconds = medians(turns({"ours": partial(ours.predict, texts), **rivals}, given.rounds))
             best = min(rivals, key=seconds.__getitem__)
             print(
-                f"{ours.device_name}: 1000 pairs of {query + document + 3} tokens: ours "
+                f"{ours.device_name}: {given.pairs} pairs of {query + document + 3} tokens: ours "
                 f"{1e3 * seconds['ours']:.1f} ms, sentence-transformers ({best}) {1e3 * seconds[best]:.1f} ms, "
                 f"ratio {seconds[best] / seconds['ours']:.2f}, differing at most {difference:.1e}"
             )
@@ -108,7 +106,9 @@ def beginning(given: argparse.Namespace, folder: Path) -> None:
         alone = np.concatenate([model.predict(together[:3][place : place + 1]) for place in range(3)])
         assert np.array_equal(model.predict(together)[:3], alone), "other bits"
         seconds = medians(
-            turns({"one query": partial(model.predict, together), "others": partial(model.predict, apart)}, ROUNDS)
+            turns(
+                {"one query": partial(model.predict, together), "others": partial(model.predict, apart)}, given.rounds
+            )
         )
         print(
             f"{model.device_name}: 200 documents of 50 tokens after a common beginning of 100: "
@@ -121,6 +121,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("part", choices=("pairs", "beginning"))
     options.add_argument("--device", default="vulkan")
+    options.add_argument("--pairs", type=int, default=1000)
+    options.add_argument("--rounds", type=int, default=9)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         {"pairs": pairs, "beginning": beginning}[given.part](given, Path(folder))
