@@ -158,9 +158,10 @@ impl Row {
         let texts = size(Dim::Texts).or(size(Dim::Boundaries).map(|rows| rows - 1));
         let counts = Counts::new(size(Dim::Tokens).unwrap_or(1), texts.unwrap_or(1));
         let counts = counts.with(ROWS, size(Dim::Counted(ROWS)).unwrap_or(1));
-        // Tokens of another number are those of another sequence.
+        // Tokens of another number are those of another sequence, where the op has two.
         let other = |place: &usize| dims[*place] == Some(Dim::Tokens) && rows(*place) != Some(counts.tokens);
-        let keys = (0..dims.len()).find(other).and_then(rows).filter(|_| self.others);
+        let sequences = dims.iter().filter(|dim| **dim == Some(Dim::Boundaries)).count();
+        let keys = (0..dims.len()).find(other).and_then(rows).filter(|_| self.others && sequences > 1);
         let counts = counts.with(KEYS, keys.unwrap_or(0));
         let fits = |place: usize| match dims[place] {
             Some(Dim::Tokens) if keys.is_some() && rows(place) == keys => Some(Dim::Counted(KEYS)),
