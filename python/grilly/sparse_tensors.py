@@ -197,6 +197,12 @@ class TensorNames:
     def _nnz(self) -> int:
         return self.nnz
 
+    def _values(self) -> Numbers:
+        return self.values
+
+    def _indices(self) -> Numbers:
+        return self.indices()
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the numbers, NumPy's."""
@@ -216,7 +222,23 @@ class TensorNames:
         """
         return self
 
-    detach = to_sparse = cpu
+    detach = to_sparse = to_sparse_coo = cpu
+
+    def to_sparse_csr(self) -> Any:
+        """A torch tensor in the layout CSR, where torch is installed.
+
+        Raises:
+            ImportError: torch is not installed; `tocsr()` gives SciPy's matrix.
+        """
+        return self._rows.to_torch().to_sparse_csr()
+
+    def to_sparse_csc(self) -> Any:
+        """A torch tensor in the layout CSC, where torch is installed.
+
+        Raises:
+            ImportError: torch is not installed; `tocsr().tocsc()` gives SciPy's matrix.
+        """
+        return self._rows.to_torch().to_sparse_csc()
 
     def to(self, *arguments: Any, device: Any = None, dtype: Any = None, **more: Any) -> SparseRows:
         """Rows in another element type; the device can only be the CPU.
