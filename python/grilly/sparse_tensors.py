@@ -70,6 +70,17 @@ class Numbers(np.ndarray[Any, np.dtype[Any]]):
         """
         return self.size
 
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes of one number.
+
+        Example:
+            >>> np.float32([1, 2]).view(Numbers).element_size()
+            4
+        """
+        return self.itemsize
+
 
 @closed()
 class TensorNames:

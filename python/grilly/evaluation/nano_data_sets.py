@@ -13,7 +13,7 @@ __all__ = ["ENGLISH", "SPLITS", "Several"]
 
 #: A data set's name -> its split.
 SPLITS = {
-    f"{name.lower()}": f"Nano{name}"
+    name.lower(): f"Nano{name}"
     for name in (
         "ClimateFEVER", "DBPedia", "FEVER", "FiQA2018", "HotpotQA", "MSMARCO", "NFCorpus", "NQ", "QuoraRetrieval",
         "SCIDOCS", "ArguAna", "SciFact", "Touche2020",
