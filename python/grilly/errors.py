@@ -42,7 +42,7 @@ class UnsupportedImportError(ImportError, UnsupportedError):
 
 
 class MissingLibraryError(GrillyError, ImportError):
-    """A library that a module of `grilly.integrations` is for cannot be imported; the message names its package."""
+    """A library that is no dependency of this package cannot be imported; the message names its package."""
 
 
 class DeviceUnavailableError(GrillyError, RuntimeError):

@@ -70,6 +70,17 @@ class Numbers(np.ndarray[Any, np.dtype[Any]]):
         """
         return self.size
 
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes of one number.
+
+        Example:
+            >>> np.float32([1, 2]).view(Numbers).element_size()
+            4
+        """
+        return self.itemsize
+
 
 @closed()
 class TensorNames:
@@ -197,6 +208,12 @@ class TensorNames:
     def _nnz(self) -> int:
         return self.nnz
 
+    def _values(self) -> Numbers:
+        return self.values
+
+    def _indices(self) -> Numbers:
+        return self.indices()
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the numbers, NumPy's."""
@@ -216,7 +233,23 @@ class TensorNames:
         """
         return self
 
-    detach = to_sparse = cpu
+    detach = to_sparse = to_sparse_coo = cpu
+
+    def to_sparse_csr(self) -> Any:
+        """A torch tensor in the layout CSR, where torch is installed.
+
+        Raises:
+            ImportError: torch is not installed; `tocsr()` gives SciPy's matrix.
+        """
+        return self._rows.to_torch().to_sparse_csr()
+
+    def to_sparse_csc(self) -> Any:
+        """A torch tensor in the layout CSC, where torch is installed.
+
+        Raises:
+            ImportError: torch is not installed; `tocsr().tocsc()` gives SciPy's matrix.
+        """
+        return self._rows.to_torch().to_sparse_csc()
 
     def to(self, *arguments: Any, device: Any = None, dtype: Any = None, **more: Any) -> SparseRows:
         """Rows in another element type; the device can only be the CPU.

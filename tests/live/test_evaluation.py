@@ -1,14 +1,13 @@
 """Evaluators beside sentence-transformers': metrics, their names and order, primary metric, files and their columns."""
 
-import csv
 import inspect
 import itertools
 import json
-import math
 import random
 
 import pytest
 import sentence_transformers
+from evaluated import UNIT, compare, near
 from models import heads
 from sentence_transformers.base import evaluation as of_all
 from sentence_transformers.cross_encoder import evaluation as of_pairs
@@ -19,7 +18,6 @@ from sentence_transformers.sparse_encoder import evaluation as of_words
 import grilly
 from grilly import evaluation
 
-UNIT = 1e-6
 #: Scores of the small models with random weights, which are not divided by norms, are up to some hundred.
 RELATIVE = 3e-6
 
@@ -150,32 +148,6 @@ def mined(texts):
     return {"sentences_map": known, "duplicates_list": same}
 
 
-def compare(ours, theirs, models, folder, unit=UNIT):
-    """Calls both twice with a folder, the second time in an epoch."""
-    found, expected = (
-        [evaluator(model, str(folder / side)), evaluator(model, str(folder / side), 2, 30)][1]
-        for evaluator, model, side in zip((ours, theirs), models, ("ours", "theirs"))
-    )
-    assert list(found) == list(expected)
-    assert {key: (found[key], value) for key, value in expected.items() if not near(found[key], value, unit)} == {}
-    # Evaluators of pairs call no constructor of their base there.
-    assert ours.primary_metric == theirs.primary_metric and ours.greater_is_better is getattr(
-        theirs, "greater_is_better", True
-    )
-    assert ours.csv_file == theirs.csv_file and ours.csv_headers == theirs.csv_headers
-    assert ours.description == theirs.description
-    files = [sorted(path.name for path in (folder / side).iterdir()) for side in ("ours", "theirs")]
-    assert files[0] == files[1] and files[0]
-    left, right = (list(csv.reader((folder / side / ours.csv_file).open(newline=""))) for side in ("ours", "theirs"))
-    assert left[0] == right[0] and len(left) == len(right) == 3 and left[2][:2] == ["2", "30"]
-    for row, other in zip(left[1:], right[1:]):
-        assert len(row) == len(other) and all(near(float(a), float(b), unit) for a, b in zip(row, other))
-
-
-def near(a, b, unit):
-    return (math.isnan(a) and math.isnan(b)) or abs(a - b) <= unit * max(1.0, abs(b))
-
-
 @pytest.mark.parametrize("name, arguments", OF_ROWS)
 def test_of_rows(dense, texts, tmp_path, name, arguments):
     given = arguments(texts)
@@ -291,7 +263,7 @@ def test_arguments_have_their_names_order_and_defaults(name):
         return [
             (name, list(value) if isinstance(value, tuple) else getattr(value, "__name__", value))
             for name, value, kind in defaults
-            if kind != inspect.Parameter.VAR_KEYWORD
+            if kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
         ]
 
     ours, expected = shown(getattr(evaluation, name)), shown(theirs)

@@ -189,6 +189,12 @@ def test_max_seq_length(device, texts, limit):
     assert scaled_difference(left, theirs.encode(texts[SOME], normalize_embeddings=True)) <= UNIT
 
 
+def test_padding_and_the_limit_of_a_call(ours, theirs, texts):
+    given = {"text": {"padding": "max_length", "max_length": ours.max_seq_length, "truncation": True}}
+    expected = theirs.encode(texts[SOME], processing_kwargs=given)
+    assert np.abs(ours.encode(texts[SOME], processing_kwargs=given) - expected).max() <= UNIT
+
+
 def test_dimension_and_limit(ours, theirs):
     assert ours.get_sentence_embedding_dimension() == theirs.get_embedding_dimension() == 384
     assert ours.max_seq_length == theirs.max_seq_length == 256

@@ -27,6 +27,12 @@ def test_rows_have_what_their_tensors_have(sparse):
     assert np.allclose(rows.values(), tensor.values().numpy(), atol=1e-5)
     assert np.allclose(rows.to_dense(), tensor.to_dense().numpy(), atol=1e-5)
     assert np.allclose(rows.tocsr().toarray(), their_util.to_scipy_coo(tensor).toarray(), atol=1e-5)
+    assert np.allclose(rows._values(), tensor._values().numpy(), atol=1e-5)
+    assert rows._indices().tolist() == tensor._indices().tolist()
+    for name in ("to_sparse_coo", "to_sparse_csr", "to_sparse_csc"):
+        found, expected = getattr(rows, name)(), getattr(tensor, name)()
+        assert name == "to_sparse_coo" or found.layout == expected.layout
+        assert np.allclose(found.to_dense(), expected.to_dense(), atol=1e-5)
     dense = tensor.to_dense()
     for found, expected in (
         (rows @ rows.T, tensor @ tensor.T), (rows @ dense.T, tensor @ dense.T), (rows @ dense[0], tensor @ dense[0]),

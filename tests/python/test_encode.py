@@ -129,6 +129,8 @@ def test_batch_size_changes_no_bit(model, batch_size):
         ({"pool": {"processes": []}}, ValueError, "stopped"),
         ({"device": ["cpu"], "chunk_size": 0}, ValueError, "chunk_size"),
         ({"processing_kwargs": {"text": {"max_length": 3}}}, NotImplementedError, "max_seq_length"),
+        ({"processing_kwargs": {"text": {"truncation": False}}}, NotImplementedError, "max_seq_length"),
+        ({"processing_kwargs": {"image": {"padding": True}}}, NotImplementedError, "max_seq_length"),
         ({"output_value": None, "precision": "int8"}, ValueError, "int8"),
     ],
 )
@@ -140,6 +142,8 @@ def test_impossible_options(cpu_model, options, kind, words):
 def test_options_that_change_nothing(cpu_model):
     expected = cpu_model.encode(TEXTS)
     changing_nothing: list[dict] = [{"device": "cpu"}, {"precision": None}, {"task": "query"}, {"truncate_dim": 99}]
+    usual = {"padding": "max_length", "truncation": True, "max_length": cpu_model.max_seq_length}
+    changing_nothing += [{"processing_kwargs": {"text": usual}}, {"processing_kwargs": {"text": {"padding": True}}}]
     changing_nothing += [{"device": ["cuda:0", "cuda:1"]}, {"chunk_size": 1}, {"device": ["cpu"], "chunk_size": 1}]
     for options in changing_nothing:
         assert same(cpu_model.encode(TEXTS, **options), expected)

@@ -26,6 +26,7 @@ def test_names_of_sparse_tensors():
         ROWS.coalesce(),
         ROWS.cpu(),
         ROWS.detach(),
+        ROWS.to_sparse_coo(),
         ROWS.to("cpu"),
         ROWS.to(ROWS.device),
         ROWS.to(device="cpu"),
@@ -38,6 +39,8 @@ def test_names_of_sparse_tensors():
         assert np.array_equal(dense, DENSE)
     assert ROWS.size() == (4, 4) and ROWS.size(0) == ROWS.size(-1) == 4 and ROWS.dim() == ROWS.ndim == 2
     assert ROWS.numel() == 16 and ROWS.nnz == ROWS._nnz() == 6
+    assert ROWS._values() is ROWS.values and np.array_equal(ROWS._indices(), ROWS.indices())
+    assert ROWS._values().element_size() == 4 and ROWS._indices().nelement() == 12
     assert ROWS.dtype == np.float32 and ROWS.device == "cpu" and ROWS.device.type == "cpu"
     assert ROWS.to(np.float16).dtype == ROWS.to("float16").dtype == np.float16
     with pytest.raises(UnsupportedError, match=r"to_torch\(\).to\('cuda'\) moves a tensor"):

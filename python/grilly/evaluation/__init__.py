@@ -13,6 +13,7 @@ from grilly.evaluation.evaluator import SequentialEvaluator as SequentialEvaluat
 from grilly.evaluation.fusion import *
 from grilly.evaluation.information_retrieval import *
 from grilly.evaluation.multi_vectors import *
+from grilly.evaluation.nano_beir import *
 from grilly.evaluation.older import *
 from grilly.evaluation.paraphrase_mining import *
 from grilly.evaluation.reranking import RerankingEvaluator as RerankingEvaluator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,8 +79,8 @@ class Weights(Measured):
 def sparse(*parts: str) -> Any:
     """Gives a class the constructor of its parent with `max_active_dims` where that has `truncate_dim`."""
 
-    def made(kind: type[Weights]) -> type[Weights]:
-        parent = kind.__mro__[2]
+    def made(kind: type[Any]) -> type[Any]:
+        parent = kind.__bases__[-1]
         signature = inspect.signature(parent.__init__)  # type: ignore[misc]
         parameters = [
             each.replace(name="max_active_dims") if each.name == "truncate_dim" else each
@@ -96,7 +97,7 @@ def sparse(*parts: str) -> Any:
 
         del __init__.__wrapped__
         __init__.__signature__ = mine  # type: ignore[attr-defined]
-        kind.__init__ = __init__  # type: ignore[method-assign]
+        kind.__init__ = __init__
         kind.parts = parts
         return closed()(kind)
 
@@ -161,10 +162,18 @@ class SparseInformationRetrievalEvaluator(Weights, InformationRetrievalEvaluator
 
     def _measure(self, model: Any, output_path: str | None) -> tuple[dict[str, Any], list[Any]]:
         metrics, values = super()._measure(model, output_path)
-        shares = [self._words[part] / sum(count for count, _ in self._seen[part]) for part in self.parts]
-        flops = float(shares[0] @ shares[1])
-        return metrics | {"avg_flops": flops}, [*values, flops]
+        products = flops([self])
+        return metrics | {"avg_flops": products}, [*values, products]
 
     def _columns(self) -> list[str]:
         columns = super()._columns()
         return columns and [*columns, "avg_flops"]
+
+
+def flops(evaluators: Sequence[SparseInformationRetrievalEvaluator]) -> float:
+    """The sum over words of the share of all queries that have the word, times that of documents."""
+    shares = []
+    for part in ("query", "corpus"):
+        words = np.sum([each._words[part] for each in evaluators], axis=0)
+        shares.append(words / sum(count for each in evaluators for count, _ in each._seen[part]))
+    return float(shares[0] @ shares[1])

@@ -14,12 +14,13 @@ HOMES = by_name(
         "grilly.evaluation": (
             "BaseEvaluator BinaryClassificationEvaluator CEBinaryAccuracyEvaluator CEBinaryClassificationEvaluator "
             "CECorrelationEvaluator CEF1Evaluator CERerankingEvaluator CESoftmaxAccuracyEvaluator "
-            "CrossEncoderClassificationEvaluator CrossEncoderCorrelationEvaluator CrossEncoderRerankingEvaluator "
-            "EmbeddingSimilarityEvaluator InformationRetrievalEvaluator InputExample MSEEvaluator "
-            "MultiVectorInformationRetrievalEvaluator MultiVectorRerankingEvaluator MultiVectorTripletEvaluator "
-            "ParaphraseMiningEvaluator ReciprocalRankFusionEvaluator RerankingEvaluator SentenceEvaluator "
-            "SequentialEvaluator SparseBinaryClassificationEvaluator SparseEmbeddingSimilarityEvaluator "
-            "SparseInformationRetrievalEvaluator SparseMSEEvaluator SparseRerankingEvaluator "
+            "CrossEncoderClassificationEvaluator CrossEncoderCorrelationEvaluator CrossEncoderNanoBEIREvaluator "
+            "CrossEncoderRerankingEvaluator EmbeddingSimilarityEvaluator InformationRetrievalEvaluator InputExample "
+            "MSEEvaluator MultiVectorInformationRetrievalEvaluator MultiVectorNanoBEIREvaluator "
+            "MultiVectorRerankingEvaluator MultiVectorTripletEvaluator NanoBEIREvaluator ParaphraseMiningEvaluator "
+            "ReciprocalRankFusionEvaluator RerankingEvaluator SentenceEvaluator SequentialEvaluator "
+            "SparseBinaryClassificationEvaluator SparseEmbeddingSimilarityEvaluator "
+            "SparseInformationRetrievalEvaluator SparseMSEEvaluator SparseNanoBEIREvaluator SparseRerankingEvaluator "
             "SparseTranslationEvaluator SparseTripletEvaluator TranslationEvaluator TripletEvaluator"
         ),
         "grilly.late_scores": (
