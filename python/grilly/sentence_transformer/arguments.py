@@ -141,10 +141,7 @@ def constructor(
 def choose(given: ModelArguments, kind: str, default_dtype: str | None) -> Choices:
     """Checks all arguments for a model of a class that can be checked without loading it."""
     if given.model_name_or_path is None:
-        problem = "model_name is None, expected the name or the folder of a model"
-        if given.modules is not None:
-            problem += "; modules are not run here: save them there, SentenceTransformer(modules=...).save(folder)"
-        raise InvalidTypeError(problem)
+        raise InvalidTypeError("model_name is None, expected the name or the folder of a model, or modules=[...]")
     device, notes = check_device(given.device, given.devices), list(notes_on(given))
     given_to = {name: getattr(given, name) for name in HERE}
     model, processor, config = (checked(name, values) for name, values in given_to.items())

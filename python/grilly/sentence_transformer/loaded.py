@@ -14,6 +14,7 @@ from grilly.closed import closed
 from grilly.errors import GrillyError
 from grilly.inputs import device_name, logger
 from grilly.sentence_transformer.arguments import ModelArguments, Options, choose
+from grilly.sentence_transformer.made_folder import MadeFolder
 from grilly.tokenizer import Tokenizer
 from grilly.unusable import Unusable
 from grilly.vocabulary import Held, TokenizerSettings
@@ -56,7 +57,22 @@ class Loaded:
     _source: ModelArguments
 
     def _load(self, arguments: ModelArguments, options: Options | None = None) -> None:
-        """Finds the model and loads it; a copy of a model has the `options` of that."""
+        """Finds the model, or makes its folder of modules, and loads it; a copy has the `options` of its model."""
+        if arguments.model_name_or_path is not None or arguments.modules is None:
+            self._load_folder(arguments, options)
+            return
+        self._made = made = MadeFolder(arguments.modules, self.kind)
+        try:
+            self._load_folder(replace(arguments, model_name_or_path=made.folder, modules=None), options)
+        except GrillyError as error:
+            made.told(error)
+            raise
+        self.model_name = self._held.name = made.name
+        self._source = replace(self._source, model_name_or_path=None, modules=made.parts)
+        made.give(self)
+
+    def _load_folder(self, arguments: ModelArguments, options: Options | None) -> None:
+        """Finds the model by its name and loads it."""
         choices = choose(arguments, self.kind, self._usual_dtype)
         self._held = Held()
         self.tokenizer = Tokenizer(self._held)

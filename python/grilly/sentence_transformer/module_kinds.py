@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grilly.errors import InvalidArgumentError, UnsupportedNameError
+from grilly.sentence_transformer.module_arguments import (
+    FLAGS,
+    DropoutArguments,
+    LogitArguments,
+    MaskArguments,
+    MaskedArguments,
+    NormalizeArguments,
+    PoolingArguments,
+    SpladeArguments,
+    TransformerArguments,
+    check_modes,
+)
 from grilly.sentence_transformer.modules import FILES, Input, Module, Wide
 
 if TYPE_CHECKING:
@@ -14,20 +26,17 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAGS", "KINDS", "Pooling", "Router", "Transformer", "view"]
 
-#: Name of a pooling mode -> the attribute by which former versions of sentence-transformers turned it on.
-FLAGS = {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-}
+
+NEW_WEIGHTS = (
+    "its weights would be random, of use in training alone: load(folder) has those of a saved one, and "
+    "sentence-transformers trains and saves it"
+)
 
 
 class Transformer(Input):
-    """The encoder, with its tokenizer, as `model[0]`."""
+    """The encoder, with its tokenizer, as `model[0]`; `Transformer(name)` makes the first of other modules."""
 
+    arguments = TransformerArguments
     config_keys = (
         "transformer_task", "modality_config", "module_output_name", "query_length", "document_length",
         "query_expansion",
@@ -51,6 +60,12 @@ class Transformer(Input):
         return self._model.backend
 
 
+class MLMTransformer(Transformer):
+    """A Transformer whose `transformer_task` is `"fill-mask"`, under its older name."""
+
+    arguments = MaskedArguments
+
+
 class StaticEmbedding(Input):
     """A table of token vectors, of which a text's are averaged."""
 
@@ -60,6 +75,7 @@ class StaticEmbedding(Input):
 class Pooling(Wide):
     """From the vectors of tokens to one vector per text."""
 
+    arguments = PoolingArguments
     POOLING_MODES: ClassVar[tuple[str, ...]] = tuple(FLAGS)
     config_keys = ("embedding_dimension", "pooling_mode", "include_prompt")
     columns = "pooling_output_dimension"
@@ -72,9 +88,7 @@ class Pooling(Wide):
 
     @pooling_mode.setter
     def pooling_mode(self, value: str | tuple[str, ...] | list[str]) -> None:
-        modes = (value,) if isinstance(value, str) else tuple(value)
-        if not modes or not all(mode in FLAGS for mode in modes):
-            raise InvalidArgumentError(f"pooling_mode is {value!r}, expected one or more of {', '.join(FLAGS)}")
+        modes = check_modes(value)
         if len(self._place) > 1:
             raise UnsupportedNameError(f"the pooling of one route cannot be set: {FILES}")
         self._model._pool(modes)
@@ -129,13 +143,14 @@ for _mode, _flag in FLAGS.items():
 class SpladePooling(Wide):
     """From logits of words to one weight per word."""
 
+    arguments = SpladeArguments
     config_keys = ("pooling_strategy", "activation_function", "embedding_dimension")
     columns = "embedding_dimension"
 
     @property
     def embedding_dimension(self) -> int:
         """Words of the vocabulary."""
-        return self._model._core.dimension
+        return self._settings["embedding_dimension"] if self._is_free() else self._model._core.dimension
 
     @property
     def chunk_size(self) -> int | None:
@@ -150,12 +165,14 @@ class SpladePooling(Wide):
 class LogitScore(Module):
     """From logits of words to scores."""
 
+    arguments = LogitArguments
     config_keys = ("true_token_id", "false_token_id", "module_input_name")
 
 
 class Dense(Wide):
     """A product with a bias and a nonlinearity."""
 
+    unmade = NEW_WEIGHTS
     config_keys = (
         "in_features", "out_features", "bias", "activation_function", "module_input_name", "module_output_name",
         "use_residual",
@@ -166,6 +183,7 @@ class Dense(Wide):
 class LayerNorm(Wide):
     """Layer normalisation of each vector."""
 
+    unmade = NEW_WEIGHTS
     config_keys = ("dimension",)
     columns = "dimension"
 
@@ -180,12 +198,14 @@ class WeightedLayerPooling(Wide):
 class Normalize(Module):
     """Division of each vector by its norm."""
 
+    arguments = NormalizeArguments
     config_keys = ("module_input_name", "module_output_name")
 
 
 class MultiVectorMask(Module):
     """The choice of a text's token vectors that are scored."""
 
+    arguments = MaskArguments
     config_keys = ("skiplist_words", "skiplist_tasks", "keep_only_token_ids")
 
 
@@ -197,6 +217,9 @@ class HierarchicalTokenPooling(Module):
 
 class Dropout(Module):
     """A module that does nothing when encoding."""
+
+    arguments = DropoutArguments
+    config_keys = ("dropout",)
 
 
 class Router(Input):
@@ -238,7 +261,7 @@ class Router(Input):
 
 
 #: The class of each module's view, by its name.
-KINDS: dict[str, Callable[[ModuleSequence, tuple[int, ...], str], Module]] = {
+KINDS: dict[str, type[Module]] = {
     kind.__name__: kind
     for kind in (
         Transformer, StaticEmbedding, Pooling, SpladePooling, LogitScore, Dense, LayerNorm, WeightedLayerPooling,
@@ -250,4 +273,6 @@ KINDS: dict[str, Callable[[ModuleSequence, tuple[int, ...], str], Module]] = {
 def view(model: ModuleSequence, place: tuple[int, ...], kind: str, name: str = "") -> Module:
     """The view of a module: its number, or that of a Router, of a route and within it; `name` is the route's."""
     # A module without a view of its own has its settings alone.
-    return (KINDS.get(kind) or type(kind, (Module,), {}))(model, place, name)
+    module: Module = object.__new__(KINDS.get(kind) or type(kind, (Module,), {}))
+    module._show(model, place, name)
+    return module

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import inspect
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+import os
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from grilly.closed import closed, remedies
 from grilly.errors import UnsupportedError, UnsupportedNameError
 from grilly.nearest import nearest
 from grilly.sentence_transformer.aliases import older_name
+from grilly.sentence_transformer.module_arguments import Described, loaded
 from grilly.sentence_transformer.names import ORDER
 from grilly.vocabulary import UNLIMITED
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILES", "Input", "Module", "Wide"]
 
+Made = TypeVar("Made", bound="Module")
 SETTINGS = (
     "transformer_task modality_config module_output_name do_lower_case embedding_dimension pooling_output_dimension "
     "word_embedding_dimension pooling_strategy activation_function in_features out_features bias module_input_name "
@@ -48,16 +51,67 @@ class Module:
     #: Of these the one, if any, that is the number of columns of the result.
     columns: ClassVar[str | None] = None
 
-    def __init__(self, model: ModuleSequence, place: tuple[int, ...] = (), name: str = "", **options: Any) -> None:
-        if not (isinstance(place, tuple) and place) or options:
-            raise UnsupportedError(
-                f"a {type(self).__name__} is a view of a loaded model, and none can be made: {ORDER}"
-            )
+    #: The arguments of the constructor, None where there is none, and then what to do instead.
+    arguments: ClassVar[type[Any] | None] = None
+    unmade: ClassVar[str] = ORDER
+
+    _model: ModuleSequence
+    #: What it was made as, None for a view of a model that was loaded from a folder.
+    _made: Described | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.arguments is not None:
+            cls.__signature__ = inspect.signature(cls.arguments)  # type: ignore[attr-defined]
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        kind = type(self).__name__
+        if self.arguments is None:
+            raise UnsupportedError(f"a new {kind} is not made: {self.unmade}")
+        try:
+            arguments = self.arguments(*given, **named)
+        except TypeError as error:
+            raise TypeError(f"{kind}.__init__() {str(error).partition('() ')[2]}") from None
+        self._made = arguments.described(kind)
+        self._show(self._made, (0,))
+
+    def _show(self, model: Any, place: tuple[int, ...], name: str = "") -> None:
+        """Lets the module be that of a model at a place; `name` is that of a Router's route."""
         self._model, self._place, self._name = model, place, name
+
+    def _is_free(self) -> bool:
+        """Whether no model has the module yet."""
+        model: Any = self._model
+        return model is self._made
+
+    @classmethod
+    def load(cls: type[Made], model_name_or_path: str | os.PathLike[str], subfolder: str = "", **where: Any) -> Made:
+        """A module with the settings and weights that a folder holds, for `SentenceTransformer(modules=[...])`.
+
+        Args:
+            model_name_or_path: The module's folder, or a model's folder or name, as of `grilly.hub.resolve`.
+            subfolder: The module's folder within that of a model.
+            **where: `cache_folder`, `revision`, `local_files_only` and `token`, as of `grilly.hub.resolve`.
+
+        Raises:
+            ModelNotFoundError: There is no such model.
+            ModelFormatError: The folder has no settings, or they are not a JSON object.
+
+        Source: `sentence_transformers.base.modules.Module.load`, version 6.2.
+
+        Example:
+            >>> from grilly.sentence_transformer.module_kinds import Pooling
+            >>> Pooling.load("all-MiniLM-L6-v2", subfolder="1_Pooling").pooling_mode
+            'mean'
+        """
+        module = cls.__new__(cls)
+        module._made = loaded(cls.__name__, cls.arguments, model_name_or_path, subfolder, where)
+        module._show(module._made, (0,))
+        return module
 
     @property
     def _settings(self) -> dict[str, Any]:
-        found = json.loads(self._model._core.module_settings)[self._place[0]]
+        found = self._model._module_settings[self._place[0]]
         if len(self._place) > 1:
             route, number = self._place[1:]
             found = found["routes"][route][1][number]
@@ -95,11 +149,13 @@ class Module:
         kind = type(self).__name__
         if name in LEFT_OUT:
             raise UnsupportedNameError(f"{kind}.{name} is left out: {LEFT_OUT[name]}")
+        if self._is_free() and isinstance(getattr(type(self), name, None), property):
+            return getattr(self._made, name)  # which says what to do
         raise AttributeError(f"{kind} has no attribute {name!r}{nearest(name, dir(self))}")
 
     def __dir__(self) -> list[str]:
         settings = self._settings if "_model" in vars(self) else {}
-        return sorted({*object.__dir__(self), *settings} - {"kind", "routes", "columns"})
+        return sorted({*object.__dir__(self), *settings} - {"kind", "routes", "columns", "arguments", "unmade"})
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, Module) and self._model is other._model
@@ -151,7 +207,8 @@ class Input(Wide):
     @property
     def max_seq_length(self) -> int | float:
         """Maximum tokens of a text; setting it sets that of the model."""
-        limit = self._settings["max_seq_length"]
+        settings = self._settings
+        limit = settings["max_seq_length"] if "max_seq_length" in settings else self._model.max_seq_length
         return math.inf if limit == UNLIMITED else limit
 
     @max_seq_length.setter

@@ -35,7 +35,8 @@ class SentenceTransformer(Model):
     Args:
         model_name_or_path: A folder, a name on the Hugging Face hub, or a bare name there of the organisation
             sentence-transformers; see `grilly.hub.resolve`.
-        modules: Rejected without a name, because modules are torch's. With a name they are ignored, as there.
+        modules: In place of a name, a list of modules: `Transformer(name)` of
+            `grilly.sentence_transformer.module_kinds`, `Pooling(...)` and so on. With a name they are ignored.
         device: `"cuda"`, `"mps"` or `"vulkan"` for the best Vulkan device, and the CPU with a warning where there is
             none; `"cuda:N"` or `"vulkan:N"` for number N; `"cpu"`; `"auto"`, as None, for the best Vulkan device, but
             the CPU where that is an integrated GPU which is slower, measured once.

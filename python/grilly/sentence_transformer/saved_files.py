@@ -13,6 +13,8 @@ __all__ = ["copy", "put", "read_json", "refuse_links", "write_json", "write_tens
 
 Json = TypeVar("Json", dict[str, Any], list[dict[str, Any]])
 
+# Folder of further chat templates.
+TEMPLATES = "additional_chat_templates"
 # Bytes that are copied at a time.
 PIECE = 8 << 20
 # Files of a model, its tokenizer and its weights. Weights in torch's format are copied where there are no safetensors,

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from grilly import _core
+from grilly.sentence_transformer.made_folder import TYPES
 from grilly.sentence_transformer.module_kinds import FLAGS, Pooling, Transformer
 from grilly.sentence_transformer.modules import Module
 from grilly.sentence_transformer.saved_files import read_json
@@ -12,17 +13,6 @@ __all__ = ["Unlisted", "settings_of"]
 
 # Settings of a Transformer that versions before 6 refuse, and that say nothing of one for embeddings.
 OF_TASKS = ("transformer_task", "modality_config", "module_output_name")
-
-# Where sentence-transformers 6.2 has the class of a module; older versions have the first two there, too.
-TYPES = {
-    "Transformer": "sentence_transformers.models.Transformer",
-    "Pooling": "sentence_transformers.models.Pooling",
-    "Dense": "sentence_transformers.base.modules.dense.Dense",
-    "LogitScore": "sentence_transformers.cross_encoder.modules.logit_score.LogitScore",
-    "MultiVectorMask": "sentence_transformers.multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask",
-    "Normalize": "sentence_transformers.base.modules.normalize.Normalize",
-    "SpladePooling": "sentence_transformers.sparse_encoder.modules.splade_pooling.SpladePooling",
-}
 
 
 class Unlisted(ModuleSequence):

@@ -12,7 +12,15 @@ from grilly.hub import FIRST, ROUTERS, WEIGHTS, listed
 from grilly.inputs import path_text
 from grilly.sentence_transformer.arguments import DTYPE_KEYS
 from grilly.sentence_transformer.module_kinds import FLAGS
-from grilly.sentence_transformer.saved_files import copy, put, read_json, refuse_links, write_json, write_tensors
+from grilly.sentence_transformer.saved_files import (
+    TEMPLATES,
+    copy,
+    put,
+    read_json,
+    refuse_links,
+    write_json,
+    write_tensors,
+)
 from grilly.sentence_transformer.saved_modules import Unlisted, settings_of
 
 __all__ = ["Saving"]
@@ -21,8 +29,6 @@ __all__ = ["Saving"]
 COMMON_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name")
 # Keys of the settings' arguments for other libraries that the saved files record elsewhere.
 LIMIT_KEYS = ("model_max_length",)
-# Folder of further chat templates.
-TEMPLATES = "additional_chat_templates"
 # What config.json of a converted model says: of ternary matrices what transformers reads, too; of the others it warns
 # that it does not know the method, and reads floats.
 METHODS = {

@@ -73,7 +73,13 @@ class ModuleSequence(Properties):
 
     def _kinds(self) -> list[str]:
         """Names of the modules' classes."""
-        return [settings["kind"] for settings in json.loads(self._core.module_settings)]
+        return [settings["kind"] for settings in self._module_settings]
+
+    @property
+    def _module_settings(self) -> list[dict[str, Any]]:
+        """The settings of each module, with its kind."""
+        found: list[dict[str, Any]] = json.loads(self._core.module_settings)
+        return found
 
     def _pool(self, modes: tuple[str, ...]) -> None:
         """Other pooling modes, with the weights loaded again."""

@@ -29,8 +29,8 @@ HOMES = by_name(
         ),
         "grilly.quantized_search": "semantic_search_faiss semantic_search_usearch",
         "grilly.sentence_transformer.module_kinds": (
-            "Dense Dropout LayerNorm LogitScore MultiVectorMask Normalize Pooling Router SpladePooling StaticEmbedding "
-            "Transformer WeightedLayerPooling"
+            "Dense Dropout LayerNorm LogitScore MLMTransformer MultiVectorMask Normalize Pooling Router SpladePooling "
+            "StaticEmbedding Transformer WeightedLayerPooling"
         ),
         "grilly.sentence_transformer.modules": "Module",
         "grilly.token_pooling": "BaseTokenPooling HierarchicalTokenPooling LambdaTokenPooling",
