@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grilly import _core
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.sentence_transformer.module_arguments import Described
 from grilly.sentence_transformer.modules import Module
@@ -34,6 +35,7 @@ OF_MODELS = ("modules.json", "config_sentence_transformers.json", "README.md", *
 CHANGED = ("max_seq_length", "pooling_mode", "include_prompt")
 
 
+@closed()
 class MadeFolder:
     """A temporary folder with modules.json, the modules' settings, and links to the Transformer's files.
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from grilly import _core, hub
+from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, ModelFormatError, UnsupportedError, UnsupportedNameError
 from grilly.inputs import choose_dtype, need_one_of, need_type, positive
 from grilly.sentence_transformer.aliases import older_keywords
@@ -37,6 +38,7 @@ UNWRITTEN = (*PLACES, "use_auth_token", "trust_remote_code")
 WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
 
 
+@closed()
 class Described:
     """A module that no model has yet: its class by name, its settings, and the folder of its files if it has some.
 
@@ -232,6 +234,10 @@ class NormalizeArguments(Written):
 
     module_input_name: str = "sentence_embedding"
     module_output_name: str | None = None
+
+    def described(self, kind: str) -> Described:
+        """With what it reads as what it gives, unless another name is given."""
+        return Described(kind, vars(self) | {"module_output_name": self.module_output_name or self.module_input_name})
 
 
 @dataclass(frozen=True)
