@@ -167,6 +167,11 @@ def test_arguments_of_the_transformer(tiny_model):
         older._made.tokenizer  # noqa: B018
 
 
+def test_a_folder_with_older_settings_gives_no_warning(real_model_path, recwarn):
+    pooling = Pooling.load(real_model_path, subfolder="1_Pooling")
+    assert pooling.pooling_mode == "mean" and pooling.embedding_dimension == 384 and not recwarn.list
+
+
 def test_new_weights_are_refused():
     for kind, given in ((Dense, (32, 8)), (LayerNorm, (32,))):
         with pytest.raises(
@@ -197,7 +202,7 @@ def test_orders_that_make_no_model(parts, said):
     assert "grilly-modules-" not in str(error.value)
 
 
-def test_what_is_no_module(parts, tiny_model):
+def test_what_is_no_module(parts, tiny_model, tmp_path):
     with pytest.raises(InvalidTypeError, match=r"modules\[1\] is of type object, .*SentenceTransformer\(modules=...\)"):
         made(parts[0], object())
     with pytest.raises(InvalidTypeError, match="modules is of type Pooling"):
@@ -210,5 +215,9 @@ def test_what_is_no_module(parts, tiny_model):
             Pooling(**({"embedding_dimension": 32} | wrong))
     with pytest.raises(InvalidArgumentError, match="pooling_strategy"):
         SpladePooling("mean")
+    config = tiny_model / "1_Pooling" / "config.json"
+    (tmp_path / "config.json").write_text(json.dumps(json.loads(config.read_text()) | {"depth": 3}))
+    with pytest.raises(ModelFormatError, match=r"config.json: .*depth"):
+        Pooling.load(tmp_path)
     with pytest.raises(ModelFormatError, match="expected the folder of a Dense"):
         Dense.load(tiny_model, subfolder="2_Dense")

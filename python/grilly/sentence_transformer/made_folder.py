@@ -11,7 +11,7 @@ from typing import Any
 from grilly import _core
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from grilly.sentence_transformer.module_arguments import Described
+from grilly.sentence_transformer.described import Described
 from grilly.sentence_transformer.modules import Module
 from grilly.sentence_transformer.saved_files import COPIED, TEMPLATES, is_weights, write_json
 

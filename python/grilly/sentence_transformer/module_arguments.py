@@ -1,4 +1,4 @@
-"""Arguments of modules' constructors, with sentence-transformers' names: what a module is before a model has it."""
+"""Arguments of modules' constructors, with sentence-transformers' names, and modules of folders."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from grilly import _core, hub
-from grilly.closed import closed
-from grilly.errors import InvalidArgumentError, ModelFormatError, UnsupportedError, UnsupportedNameError
+from grilly.errors import InvalidArgumentError, ModelFormatError, UnsupportedError
 from grilly.inputs import choose_dtype, need_one_of, need_type, positive
-from grilly.sentence_transformer.aliases import older_keywords
-from grilly.sentence_transformer.arguments import DTYPE_KEYS, checked, plain
+from grilly.sentence_transformer.aliases import OLDER, older_keywords
+from grilly.sentence_transformer.arguments import DTYPE_KEYS, checked
+from grilly.sentence_transformer.described import Described
 
-__all__ = ["FLAGS", "Described", "loaded"]
+__all__ = ["FLAGS", "loaded"]
 
 Arguments = TypeVar("Arguments", bound=type[Any])
 
@@ -38,56 +38,6 @@ UNWRITTEN = (*PLACES, "use_auth_token", "trust_remote_code")
 WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
 
 
-@closed()
-class Described:
-    """A module that no model has yet: its class by name, its settings, and the folder of its files if it has some.
-
-    A view of a module reads and changes it as it does a loaded model.
-    """
-
-    def __init__(self, kind: str, settings: Mapping[str, Any], folder: Path | None = None, name: str = "") -> None:
-        self.kind, self.folder, self.name = kind, folder, name
-        self.settings: dict[str, Any] = json.loads(json.dumps(dict(settings), default=plain))
-
-    @property
-    def _module_settings(self) -> list[dict[str, Any]]:
-        """As of a model of this module alone."""
-        modes = self.settings.get("pooling_mode")
-        return [self.settings | ({"pooling_mode": [modes]} if isinstance(modes, str) else {})]
-
-    @property
-    def max_seq_length(self) -> int:
-        """Maximum tokens of a text, where one is given."""
-        if "max_seq_length" not in self.settings:
-            raise AttributeError("max_seq_length")  # `__getattr__` says what to do
-        return int(self.settings["max_seq_length"])
-
-    @max_seq_length.setter
-    def max_seq_length(self, value: int) -> None:
-        self.settings["max_seq_length"] = positive(value, "max_seq_length")
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """config.json of a Transformer."""
-        file = Path(self.folder or "", "config.json")
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return found
-
-    def _pool(self, modes: Sequence[str]) -> None:
-        self.settings["pooling_mode"] = list(modes)
-
-    def _include(self, include_prompt: bool) -> None:
-        self.settings["include_prompt"] = include_prompt
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise UnsupportedNameError(
-            f"{name.lstrip('_')} of a {self.kind} that no model has yet: "
-            f"model = SentenceTransformer(modules=[...]), and then model.{name.lstrip('_')}"
-        )
-
-
 def renamed(place: str) -> Callable[[Arguments], Arguments]:
     """Lets a class of arguments be made with the older keywords of `place`."""
 
@@ -98,18 +48,23 @@ def renamed(place: str) -> Callable[[Arguments], Arguments]:
     return decorate
 
 
+def with_modes(named: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of modes in place of the booleans of former versions, unless both are there."""
+    now = {name: value for name, value in named.items() if name not in FLAGS.values()}
+    if len(now) < len(named):
+        now.setdefault("pooling_mode", tuple(mode for mode, flag in FLAGS.items() if named.get(flag)) or "mean")
+    return now
+
+
 def by_flags(kind: Arguments) -> Arguments:
     """Lets the arguments of a Pooling be made with the booleans of former versions, one for each mode."""
     method = kind.__init__
 
     @functools.wraps(method)
     def flagged(self: Any, *given: Any, **named: Any) -> None:
-        flags = {mode: named.pop(flag) for mode, flag in FLAGS.items() if flag in named}
-        if flags:
+        if any(flag in named for flag in FLAGS.values()):
             warnings.warn("pooling_mode_..._tokens are older names; use pooling_mode", FutureWarning, stacklevel=4)
-            if len(given) < 2:  # the one given by its present name counts
-                named.setdefault("pooling_mode", tuple(mode for mode, on in flags.items() if on) or "mean")
-        method(self, *given, **named)
+        method(self, *given, **with_modes(named))
 
     kind.__init__ = flagged
     return kind
@@ -279,7 +234,7 @@ def loaded(
 ) -> Described:
     """A module with the settings and weights of a folder, in that of a model or alone."""
     folder = Path(os.path.abspath(hub.resolve(name, **where).folder)) / subfolder
-    transformer = arguments is TransformerArguments
+    transformer = arguments is not None and issubclass(arguments, TransformerArguments)
     names = _core.TRANSFORMER_SETTINGS if transformer else ("config.json",)
     file = next((folder / name for name in names if (folder / name).is_file()), folder / names[0])
     try:
@@ -290,6 +245,12 @@ def loaded(
         raise ModelFormatError(f"{file}: {error}") from None
     if not isinstance(settings, dict):
         raise ModelFormatError(f"{file}: holds {type(settings).__name__}, expected a JSON object")
-    if transformer:
-        return TransformerArguments(folder, **settings).described(kind)
-    return Described(kind, settings, folder) if arguments is None else arguments(**settings).described(kind)
+    if arguments is None:
+        return Described(kind, settings, folder)
+    now = OLDER.get(kind, {})
+    settings = {now.get(name, name): settings[name] for name in sorted(settings, key=lambda name: name not in now)}
+    try:
+        made: Described = arguments(*[folder] * transformer, **with_modes(settings)).described(kind)
+    except TypeError as error:
+        raise ModelFormatError(f"{file}: {error}") from None
+    return made

@@ -1,4 +1,4 @@
-"""Views of each kind of module: what `model[0]`, iteration and `_first_module()` give."""
+"""Each kind of module: what `model[0]`, iteration and `_first_module()` give, and `modules=[...]` takes."""
 
 from __future__ import annotations
 

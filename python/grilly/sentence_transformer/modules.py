@@ -1,4 +1,4 @@
-"""Views of a model's modules: what they have in common."""
+"""Modules, those of a model and those that make one: what they have in common."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from grilly.closed import closed, remedies
 from grilly.errors import UnsupportedError, UnsupportedNameError
 from grilly.nearest import nearest
 from grilly.sentence_transformer.aliases import older_name
-from grilly.sentence_transformer.module_arguments import Described, loaded
+from grilly.sentence_transformer.described import Described
+from grilly.sentence_transformer.module_arguments import loaded
 from grilly.sentence_transformer.names import ORDER
 from grilly.vocabulary import UNLIMITED
 
@@ -35,7 +36,8 @@ class Module:
     """One module of a model, whose attributes are its settings, with sentence-transformers' names.
 
     They are read from the model when asked for. `max_seq_length` of a Transformer, and `pooling_mode` and
-    `include_prompt` of a Pooling may be set, and change the model. Other settings are those of its files.
+    `include_prompt` of a Pooling may be set, and change the model. Other settings are those of its files. A module
+    that was made, or `load`ed, is one of `SentenceTransformer(modules=[...])`, and of that model from then on.
 
     Raises:
         UnsupportedNameError: A name that belongs to torch's modules (also an `AttributeError`).
