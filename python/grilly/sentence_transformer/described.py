@@ -8,11 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from grilly.closed import closed
-from grilly.errors import UnsupportedNameError
+from grilly.errors import InvalidArgumentError, UnsupportedNameError
 from grilly.inputs import positive
 from grilly.sentence_transformer.arguments import plain
 
-__all__ = ["Described"]
+__all__ = ["FLAGS", "Described", "check_modes"]
+
+#: Name of a pooling mode -> the attribute by which former versions of sentence-transformers turned it on.
+FLAGS = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
 
 
 @closed()
@@ -63,3 +73,11 @@ class Described:
             f"{name.lstrip('_')} of a {self.kind} that no model has yet: "
             f"model = SentenceTransformer(modules=[...]), and then model.{name.lstrip('_')}"
         )
+
+
+def check_modes(value: Any) -> tuple[str, ...]:
+    """The names of one or more pooling modes."""
+    modes = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
+    if not modes or not all(mode in FLAGS for mode in modes):
+        raise InvalidArgumentError(f"pooling_mode is {value!r}, expected one or more of {', '.join(FLAGS)}")
+    return modes

@@ -12,25 +12,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from grilly import _core, hub
-from grilly.errors import InvalidArgumentError, ModelFormatError, UnsupportedError
+from grilly.errors import ModelFormatError, UnsupportedError
 from grilly.inputs import choose_dtype, need_one_of, need_type, positive
 from grilly.sentence_transformer.aliases import OLDER, older_keywords
 from grilly.sentence_transformer.arguments import DTYPE_KEYS, checked
-from grilly.sentence_transformer.described import Described
+from grilly.sentence_transformer.described import FLAGS, Described, check_modes
 
-__all__ = ["FLAGS", "loaded"]
+__all__ = ["loaded"]
 
 Arguments = TypeVar("Arguments", bound=type[Any])
 
-#: Name of a pooling mode -> the attribute by which former versions of sentence-transformers turned it on.
-FLAGS = {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-}
 # Keyword arguments for other libraries that say where a model is; none of them is written to a file.
 PLACES = {"cache_dir": "cache_folder", "revision": "revision", "local_files_only": "local_files_only", "token": "token"}
 UNWRITTEN = (*PLACES, "use_auth_token", "trust_remote_code")
@@ -219,14 +210,6 @@ class LogitArguments(Written):
     true_token_id: int
     false_token_id: int | None = None
     module_input_name: str = "causal_logits"
-
-
-def check_modes(value: Any) -> tuple[str, ...]:
-    """The names of one or more pooling modes."""
-    modes = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
-    if not modes or not all(mode in FLAGS for mode in modes):
-        raise InvalidArgumentError(f"pooling_mode is {value!r}, expected one or more of {', '.join(FLAGS)}")
-    return modes
 
 
 def loaded(

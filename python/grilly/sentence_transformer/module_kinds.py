@@ -7,18 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grilly.errors import InvalidArgumentError, UnsupportedNameError
-from grilly.sentence_transformer.module_arguments import (
-    FLAGS,
-    DropoutArguments,
-    LogitArguments,
-    MaskArguments,
-    MaskedArguments,
-    NormalizeArguments,
-    PoolingArguments,
-    SpladeArguments,
-    TransformerArguments,
-    check_modes,
-)
+from grilly.sentence_transformer.described import FLAGS, check_modes
 from grilly.sentence_transformer.modules import FILES, Input, Module, Wide
 
 if TYPE_CHECKING:
@@ -36,7 +25,7 @@ NEW_WEIGHTS = (
 class Transformer(Input):
     """The encoder, with its tokenizer, as `model[0]`; `Transformer(name)` makes the first of other modules."""
 
-    arguments = TransformerArguments
+    arguments = "TransformerArguments"
     config_keys = (
         "transformer_task", "modality_config", "module_output_name", "query_length", "document_length",
         "query_expansion",
@@ -63,7 +52,7 @@ class Transformer(Input):
 class MLMTransformer(Transformer):
     """A Transformer whose `transformer_task` is `"fill-mask"`, under its older name."""
 
-    arguments = MaskedArguments
+    arguments = "MaskedArguments"
 
 
 class StaticEmbedding(Input):
@@ -75,7 +64,7 @@ class StaticEmbedding(Input):
 class Pooling(Wide):
     """From the vectors of tokens to one vector per text."""
 
-    arguments = PoolingArguments
+    arguments = "PoolingArguments"
     POOLING_MODES: ClassVar[tuple[str, ...]] = tuple(FLAGS)
     config_keys = ("embedding_dimension", "pooling_mode", "include_prompt")
     columns = "pooling_output_dimension"
@@ -143,7 +132,7 @@ for _mode, _flag in FLAGS.items():
 class SpladePooling(Wide):
     """From logits of words to one weight per word."""
 
-    arguments = SpladeArguments
+    arguments = "SpladeArguments"
     config_keys = ("pooling_strategy", "activation_function", "embedding_dimension")
     columns = "embedding_dimension"
 
@@ -165,7 +154,7 @@ class SpladePooling(Wide):
 class LogitScore(Module):
     """From logits of words to scores."""
 
-    arguments = LogitArguments
+    arguments = "LogitArguments"
     config_keys = ("true_token_id", "false_token_id", "module_input_name")
 
 
@@ -198,14 +187,14 @@ class WeightedLayerPooling(Wide):
 class Normalize(Module):
     """Division of each vector by its norm."""
 
-    arguments = NormalizeArguments
+    arguments = "NormalizeArguments"
     config_keys = ("module_input_name", "module_output_name")
 
 
 class MultiVectorMask(Module):
     """The choice of a text's token vectors that are scored."""
 
-    arguments = MaskArguments
+    arguments = "MaskArguments"
     config_keys = ("skiplist_words", "skiplist_tasks", "keep_only_token_ids")
 
 
@@ -218,7 +207,7 @@ class HierarchicalTokenPooling(Module):
 class Dropout(Module):
     """A module that does nothing when encoding."""
 
-    arguments = DropoutArguments
+    arguments = "DropoutArguments"
     config_keys = ("dropout",)
 
 

@@ -12,7 +12,6 @@ from grilly.errors import UnsupportedError, UnsupportedNameError
 from grilly.nearest import nearest
 from grilly.sentence_transformer.aliases import older_name
 from grilly.sentence_transformer.described import Described
-from grilly.sentence_transformer.module_arguments import loaded
 from grilly.sentence_transformer.names import ORDER
 from grilly.vocabulary import UNLIMITED
 
@@ -29,6 +28,20 @@ SETTINGS = (
 ).split()
 FILES = "change the module's files in a copy of the model's folder, and load that"
 LEFT_OUT = remedies("module")
+
+
+def arguments_of(name: str) -> Any:
+    """The class of the arguments of a module's constructor."""
+    from grilly.sentence_transformer import module_arguments  # whose classes take time, and most models need none
+
+    return getattr(module_arguments, name)
+
+
+class Signature:
+    """The signature of a module's constructor, made when it is asked for."""
+
+    def __get__(self, instance: object, kind: type[Module]) -> inspect.Signature:
+        return inspect.signature(arguments_of(kind.arguments) if kind.arguments else kind.__init__)
 
 
 @closed(**dict.fromkeys(SETTINGS, FILES))
@@ -53,25 +66,22 @@ class Module:
     #: Of these the one, if any, that is the number of columns of the result.
     columns: ClassVar[str | None] = None
 
-    #: The arguments of the constructor, None where there is none, and then what to do instead.
-    arguments: ClassVar[type[Any] | None] = None
+    #: The class of the constructor's arguments by name, None where there is none, and then what to do instead.
+    arguments: ClassVar[str | None] = None
     unmade: ClassVar[str] = ORDER
 
     _model: ModuleSequence
     #: What it was made as, None for a view of a model that was loaded from a folder.
     _made: Described | None = None
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if cls.arguments is not None:
-            cls.__signature__ = inspect.signature(cls.arguments)  # type: ignore[attr-defined]
+    __signature__ = Signature()
 
     def __init__(self, *given: Any, **named: Any) -> None:
         kind = type(self).__name__
         if self.arguments is None:
             raise UnsupportedError(f"a new {kind} is not made: {self.unmade}")
         try:
-            arguments = self.arguments(*given, **named)
+            arguments = arguments_of(self.arguments)(*given, **named)
         except TypeError as error:
             raise TypeError(f"{kind}.__init__() {str(error).partition('() ')[2]}") from None
         self._made = arguments.described(kind)
@@ -106,8 +116,12 @@ class Module:
             >>> Pooling.load("all-MiniLM-L6-v2", subfolder="1_Pooling").pooling_mode
             'mean'
         """
+        from grilly.sentence_transformer.module_arguments import loaded
+
         module = cls.__new__(cls)
-        module._made = loaded(cls.__name__, cls.arguments, model_name_or_path, subfolder, where)
+        module._made = loaded(
+            cls.__name__, arguments_of(cls.arguments) if cls.arguments else None, model_name_or_path, subfolder, where
+        )
         module._show(module._made, (0,))
         return module
 
