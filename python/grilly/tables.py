@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
 
 from grilly.closed import closed
@@ -27,6 +26,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, first: str = ""
     heads = "".join(f"<th>{escape(name)}</th>" for name in head)
     lines = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
     return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def escape(text: str) -> str:
+    """Text as HTML; its module takes longer to import than the rest of this one."""
+    from html import escape
+
+    return escape(text)
 
 
 class Markup(str):
