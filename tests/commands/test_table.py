@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,9 @@ def test_the_reader_of_a_pipe_may_stop(shell):
 def test_ctrl_c_ends_without_a_traceback(shell, checkpoint, tmp_path):
     command = [sys.executable, "-m", "grilly", "embed", "-", "--output", "x.jsonl", "--model", checkpoint("base")]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen(command, env=shell, cwd=tmp_path, text=True, **pipes)
+    # A test run in the background of a shell ignores the signal, and would hand that down.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, env=shell, cwd=tmp_path, text=True, preexec_fn=heard, **pipes)
     end = time.monotonic() + 60
     # It waits for texts once the file is there.
     while not (tmp_path / "x.jsonl").exists() and time.monotonic() < end:

@@ -44,6 +44,24 @@ def top_k_bound(operands: Operands, attributes: Attributes, y: Any) -> Any:
 
 
 @reference
+def token_convolution(operands: Operands, attributes: Attributes) -> Any:
+    x, weight, offsets = operands
+    before, taps = attributes["before"], weight.shape[2]
+    weight = np.broadcast_to(np.repeat(weight, x.shape[1] // weight.shape[1], axis=1), (*x.shape, taps))
+    y = np.zeros(x.shape)
+    for start, end in zip(offsets[:-1], offsets[1:], strict=True):
+        for tap in range(taps):
+            rows = np.arange(max(start, start + before - tap), min(end, end + before - tap))
+            y[rows] += weight[rows, :, tap] * x[rows + tap - before]
+    return y
+
+
+@bounded
+def token_convolution_bound(operands: Operands, attributes: Attributes, y: Any) -> Any:
+    return summed(operands[1].shape[2], magnitude("token_convolution", operands, attributes)) + TINY
+
+
+@reference
 def pool(operands: Operands, attributes: Attributes) -> Any:
     x, offsets, first = operands
     found = []

@@ -192,6 +192,12 @@ def in_floats() -> list[Row]:
             lambda v: [v.plain(33, 64), v.plain(64), v.plain(64), v.plain(63, 64), v.plain(63)],
             {"bias": True},
         ),
+        Row(
+            "token_convolution",
+            "apart-1-31x0x32x1x33-65x13x4",
+            lambda v: [v.plain(97, 65), v.plain(97, 13, 4), offsets(31, 0, 32, 1, 33)],
+            {"before": 1},
+        ),
         Row("top_k", "5x65-10", lambda v: [v.plain(5, 65)], {"count": 10}),
         Row("route", "normalized-255x2x8", lambda v: [3 * v.plain(255, 8)], {"top_k": 2, "normalized": True}),
         Row(
