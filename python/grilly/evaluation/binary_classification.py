@@ -47,6 +47,8 @@ class BinaryClassificationEvaluator(Compared):
         1.0
     """
 
+    file_begins = "binary_classification_evaluation"
+
     def __init__(
         self,
         sentences1: list[str],
@@ -65,11 +67,6 @@ class BinaryClassificationEvaluator(Compared):
             raise InvalidArgumentError(f"labels has {wrong[0]!r}, expected 0 and 1")
         self.sentences1, self.sentences2, self.labels, self.truncate_dim = sentences1, sentences2, labels, truncate_dim
         self._choose(similarity_fn_names)
-
-    @property
-    def csv_file(self) -> str:
-        """`binary_classification_evaluation_NAME_results.csv`."""
-        return f"binary_classification_evaluation{self.name and '_' + self.name}_results.csv"
 
     def _columns(self) -> list[str]:
         metrics = "accuracy accuracy_threshold f1 precision recall f1_threshold ap mcc".split()

@@ -167,6 +167,8 @@ class Measured(BaseEvaluator):
         "negative": "encode_document",
     }
     truncate_dim: int | None = None
+    #: What the file's name has before `name`.
+    file_begins: ClassVar[str]
     line_end: ClassVar[str] = "\r\n"
 
     def __init__(self, name: str, batch_size: int, show_progress_bar: bool | None, write_csv: bool) -> None:
@@ -191,7 +193,7 @@ class Measured(BaseEvaluator):
     @property
     def csv_file(self) -> str:
         """The name of the file in the folder `output_path`, whose first line names the columns."""
-        raise NotImplementedError(type(self).__name__)
+        return f"{self.file_begins}{self.name and '_' + self.name}_results.csv"
 
     @property
     def csv_headers(self) -> list[str]:

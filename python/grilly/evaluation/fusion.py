@@ -49,6 +49,8 @@ class ReciprocalRankFusionEvaluator(Measured):
         0.5
     """
 
+    file_begins = "ReciprocalRankFusion_evaluation"
+
     def __init__(
         self,
         dense_samples: Sequence[Mapping[str, Any]],
@@ -74,11 +76,6 @@ class ReciprocalRankFusionEvaluator(Measured):
         self, output_path: str | None = None, epoch: int = -1, steps: int = -1
     ) -> dict[str, float]:
         return super().__call__(None, output_path, epoch, steps)
-
-    @property
-    def csv_file(self) -> str:
-        """`ReciprocalRankFusion_evaluation_NAME_results.csv`."""
-        return f"ReciprocalRankFusion_evaluation{self.name and '_' + self.name}_results.csv"
 
     def _columns(self) -> list[str]:
         metrics = ("MAP", f"MRR@{self.at_k}", f"NDCG@{self.at_k}")

@@ -83,6 +83,8 @@ class InformationRetrievalEvaluator(Measured):
 
     line_end = "\n"
 
+    file_begins = "Information-Retrieval_evaluation"
+
     def __init__(
         self,
         queries: Mapping[str, Any],
@@ -136,11 +138,6 @@ class InformationRetrievalEvaluator(Measured):
     ) -> dict[str, float]:
         self._corpus = {"model": corpus_model, "rows": corpus_embeddings}
         return super().__call__(model, output_path, epoch, steps)
-
-    @property
-    def csv_file(self) -> str:
-        """`Information-Retrieval_evaluation_NAME_results.csv`."""
-        return f"Information-Retrieval_evaluation{self.name and '_' + self.name}_results.csv"
 
     def _columns(self) -> list[str]:
         return [

@@ -46,6 +46,8 @@ class ParaphraseMiningEvaluator(Measured):
         1.0
     """
 
+    file_begins = "paraphrase_mining_evaluation"
+
     def __init__(
         self,
         sentences_map: Mapping[str, str],
@@ -75,11 +77,6 @@ class ParaphraseMiningEvaluator(Measured):
         self.query_chunk_size, self.corpus_chunk_size = query_chunk_size, corpus_chunk_size
         self.max_pairs, self.top_k, self.truncate_dim = max_pairs, top_k, truncate_dim
         self.primary_metric = "average_precision"
-
-    @property
-    def csv_file(self) -> str:
-        """`paraphrase_mining_evaluation_NAME_results.csv`."""
-        return f"paraphrase_mining_evaluation{self.name and '_' + self.name}_results.csv"
 
     def _columns(self) -> list[str]:
         return ["precision", "recall", "f1", "threshold", "average_precision"]

@@ -31,16 +31,6 @@ class Scored(Measured):
         options = {"batch_size": self.batch_size, "show_progress_bar": self.show_progress_bar}
         return np.asarray(model.predict(pairs, prompt_name=self.prompt_name, convert_to_numpy=True, **options))
 
-    @property
-    def csv_file(self) -> str:
-        """The name of the class, `name`, and `_results.csv`."""
-        return f"{self._file}{self.name and '_' + self.name}_results.csv"
-
-    @property
-    def _file(self) -> str:
-        kinds = (CrossEncoderClassificationEvaluator, CrossEncoderCorrelationEvaluator, CrossEncoderRerankingEvaluator)
-        return next(kind.__name__ for kind in kinds if isinstance(self, kind))
-
     @classmethod
     def from_input_examples(cls, examples: list[Any], **options: Any) -> Any:
         """The evaluator of the texts and labels of `InputExample`s.
@@ -83,6 +73,8 @@ class CrossEncoderClassificationEvaluator(Scored):
         >>> ranker_model.evaluate(pairs)["f1"]
         1.0
     """
+
+    file_begins = "CrossEncoderClassificationEvaluator"
 
     def __init__(
         self,
@@ -145,6 +137,8 @@ class CrossEncoderCorrelationEvaluator(Scored):
         ['pearson', 'spearman']
     """
 
+    file_begins = "CrossEncoderCorrelationEvaluator"
+
     def __init__(
         self,
         sentence_pairs: Any,
@@ -199,6 +193,8 @@ class CrossEncoderRerankingEvaluator(Scored):
         {'map': 1.0, 'mrr@10': 1.0, 'ndcg@10': 1.0}
     """
 
+    file_begins = "CrossEncoderRerankingEvaluator"
+
     def __init__(
         self,
         samples: Any,
@@ -220,7 +216,7 @@ class CrossEncoderRerankingEvaluator(Scored):
     @property
     def csv_file(self) -> str:
         """`CrossEncoderRerankingEvaluator_NAME_results_@K.csv`."""
-        return f"{self._file}{self.name and '_' + self.name}_results_@{self.at_k}.csv"
+        return f"{self.file_begins}{self.name and '_' + self.name}_results_@{self.at_k}.csv"
 
     def _columns(self) -> list[str]:
         return ["MAP", f"MRR@{self.at_k}", f"NDCG@{self.at_k}"]

@@ -39,6 +39,8 @@ class TranslationEvaluator(Measured):
         {'src2trg_accuracy': 1.0, 'trg2src_accuracy': 1.0, 'mean_accuracy': 1.0}
     """
 
+    file_begins = "translation_evaluation"
+
     def __init__(
         self,
         source_sentences: list[str],
@@ -55,11 +57,6 @@ class TranslationEvaluator(Measured):
         self.source_sentences, self.target_sentences = source_sentences, target_sentences
         self.print_wrong_matches, self.truncate_dim = print_wrong_matches, truncate_dim
         self.primary_metric = "mean_accuracy"
-
-    @property
-    def csv_file(self) -> str:
-        """`translation_evaluation_NAME_results.csv`."""
-        return f"translation_evaluation{self.name and '_' + self.name}_results.csv"
 
     def _columns(self) -> list[str]:
         return ["src2trg", "trg2src"]

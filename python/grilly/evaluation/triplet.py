@@ -46,6 +46,8 @@ class TripletEvaluator(Compared):
         {'cosine_accuracy': 1.0}
     """
 
+    file_begins = "triplet_evaluation"
+
     def __init__(
         self,
         anchors: Any,
@@ -72,11 +74,6 @@ class TripletEvaluator(Compared):
         for key in margins:
             need_one_of(key, self.similarity_names, "a key of margin")
         self.margin = dict.fromkeys(self.similarity_names, 0.0) | margins
-
-    @property
-    def csv_file(self) -> str:
-        """`triplet_evaluation_NAME_results.csv`."""
-        return f"triplet_evaluation{self.name and '_' + self.name}_results.csv"
 
     @classmethod
     def _example(cls, example: Any) -> list[Any]:
