@@ -10,9 +10,8 @@ process holds that no file backs. Rows are compared before times are taken. A ra
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import measure
@@ -30,17 +29,10 @@ def anonymous() -> int:
     return 1024 * int(next(line.split()[1] for line in lines if line.startswith("RssAnon:")))
 
 
-def one_by_one(count: int) -> Iterator[str]:
-    """Texts as those of `workloads.short`, none of which stays."""
-    source = random.Random(1)
-    for _ in range(count):
-        yield " ".join(source.choices(workloads.WORDS, k=source.randint(5, 40)))
-
-
 def growth(model: SentenceTransformer, count: int) -> tuple[int, int]:
     """Bytes after the first texts, and the most that were added to them later."""
     done, held, most = 0, 0, 0
-    for part in model.encode(one_by_one(count)):
+    for part in model.encode(workloads.one_by_one(count, 5, 40, seed=1)):
         done += len(part)
         if done <= BEGUN:
             held = anonymous()

@@ -1,6 +1,7 @@
 """Texts of known length, the same on every machine: common words, each one token of BERT's uncased vocabulary."""
 
 import random
+from collections.abc import Iterator
 
 WORDS = (
     "time year people way day man thing woman life child world school state family student group country problem hand "
@@ -12,10 +13,15 @@ WORDS = (
 ).split()
 
 
-def texts(count: int, fewest: int, most: int, seed: int) -> list[str]:
+def one_by_one(count: int, fewest: int, most: int, seed: int) -> Iterator[str]:
     """`count` texts of `fewest` to `most` words, evenly spread."""
     source = random.Random(seed)
-    return [" ".join(source.choices(WORDS, k=source.randint(fewest, most))) for _ in range(count)]
+    return (" ".join(source.choices(WORDS, k=source.randint(fewest, most))) for _ in range(count))
+
+
+def texts(count: int, fewest: int, most: int, seed: int) -> list[str]:
+    """The same in a list."""
+    return list(one_by_one(count, fewest, most, seed))
 
 
 def short(count: int) -> list[str]:

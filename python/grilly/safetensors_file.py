@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-__all__ = ["safetensors", "safetensors_of"]
+__all__ = ["floats_of", "safetensors", "safetensors_of"]
 
 #: Element types of arrays that are written, with their names in the file.
 KINDS = {"float32": "F32", "float16": "F16", "int64": "I64"}
@@ -49,3 +50,16 @@ def safetensors_of(tensors: Mapping[str, tuple[str, Sequence[int], bytes]]) -> b
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return b"".join([len(text).to_bytes(8, "little"), text, *(content for *_, content in tensors.values())])
+
+
+def floats_of(kind: str, content: bytes) -> npt.NDArray[np.float32]:
+    """Stored numbers of type `"F64"`, `"F32"`, `"F16"` or `"BF16"`, as float32.
+
+    Example:
+        >>> from grilly.safetensors_file import floats_of
+        >>> floats_of("BF16", bytes([0x80, 0x3F])).tolist()
+        [1.0]
+    """
+    if kind == "BF16":
+        return (np.frombuffer(content, "<u2").astype(np.uint32) << 16).view(np.float32)
+    return np.frombuffer(content, {"F64": "<f8", "F32": "<f4", "F16": "<f2"}[kind]).astype(np.float32)

@@ -15,6 +15,7 @@ from grilly import hub
 from grilly.commands.check import loaded
 from grilly.commands.table import command
 from grilly.errors import InvalidArgumentError, ModelFormatError
+from grilly.safetensors_file import floats_of
 
 __all__ = ["main", "rewrite", "rounded"]
 
@@ -108,10 +109,7 @@ def _content(source: BinaryIO, start: int, tensor: dict[str, Any], dtype: str, n
     content = source.read(last - first)
     if tensor["dtype"] not in BYTES or tensor["dtype"] == NAMES[dtype]:
         return content
-    if tensor["dtype"] == "BF16":
-        numbers = (np.frombuffer(content, "<u2").astype(np.uint32) << 16).view(np.float32)
-    else:
-        numbers = np.frombuffer(content, "<f4" if tensor["dtype"] == "F32" else "<f2").astype(np.float32)
+    numbers = floats_of(tensor["dtype"], content)
     found = rounded(numbers, dtype)
     if dtype == "float16" and not np.isfinite(found[np.isfinite(numbers)]).all():
         raise ModelFormatError(f"{name} has a number beyond 65504, which float16 does not have; bfloat16 does")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from grilly import _core
 from grilly.errors import UnsupportedError
 from grilly.everywhere import normalized
+from grilly.safetensors_file import floats_of
 from grilly.search.rows import Call
 from grilly.sentence_transformer.modules import Module
 
@@ -27,15 +28,6 @@ ACTIVATIONS = {
     "SiLU": "silu",
     "Sigmoid": "sigmoid",
 }
-#: How numbers of a stored type are read.
-READ: dict[str, Callable[[bytes], npt.NDArray[Any]]] = {
-    "F64": lambda given: np.frombuffer(given, "<f8"),
-    "F32": lambda given: np.frombuffer(given, "<f4"),
-    "F16": lambda given: np.frombuffer(given, "<f2"),
-    "BF16": lambda given: (np.frombuffer(given, "<u2").astype(np.uint32) << 16).view(np.float32),
-}
-
-
 Weights = Callable[[str], "_core.Array | None"]
 
 
@@ -47,7 +39,7 @@ def weights_of(core: _core.EmbeddingModel, path: str) -> Weights:
         if found is None:
             return None
         dtype, axes, given = found
-        return _core.engine("cpu").upload(READ[dtype](given).astype(np.float32).reshape(axes))
+        return _core.engine("cpu").upload(floats_of(dtype, given).reshape(axes))
 
     return read
 
