@@ -41,7 +41,7 @@ class UnsupportedImportError(ImportError, UnsupportedError):
     """The import of such a name; the message states the alternative."""
 
 
-class MissingLibraryError(GrillyError, ImportError):
+class MissingLibraryError(ImportError, UnsupportedError):
     """A library that is no dependency of this package cannot be imported; the message names its package."""
 
 

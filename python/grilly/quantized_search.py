@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from grilly.errors import InvalidArgumentError, UnsupportedError
+from grilly.errors import InvalidArgumentError
 from grilly.inputs import logger, need_one_of
+from grilly.libraries import imported
 from grilly.quantization import quantize_embeddings, ranges_of
 
 __all__ = ["need_library", "semantic_search_faiss", "semantic_search_usearch"]
@@ -53,7 +53,7 @@ def semantic_search_faiss(
         Lists of dicts with `corpus_id` and `score`, the seconds that it took and, if asked for, the index.
 
     Raises:
-        UnsupportedError: faiss is not installed.
+        MissingLibraryError: faiss is not installed.
         InvalidArgumentError: Another precision, both of a corpus and an index, or neither.
 
     Source: `sentence_transformers.util.quantization.semantic_search_faiss`, version 6.2.
@@ -121,7 +121,7 @@ def semantic_search_usearch(
         Lists of dicts with `corpus_id` and `score`, the seconds that it took and, if asked for, the index.
 
     Raises:
-        UnsupportedError: usearch is not installed.
+        MissingLibraryError: usearch is not installed.
         InvalidArgumentError: Another precision, both of a corpus and an index, or neither.
 
     Source: `sentence_transformers.util.quantization.semantic_search_usearch`, version 6.2.
@@ -158,12 +158,8 @@ def semantic_search_usearch(
 
 def need_library(module: str, package: str = "faiss-cpu") -> Any:
     """A module of another package, or an error that says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UnsupportedError(
-            f"{module} cannot be imported: pip install {package}, or search with grilly.Index, which needs no package"
-        ) from error
+    told = f"{module} cannot be imported: pip install {package}, or search with grilly.Index, which needs no package"
+    return imported(module, told)
 
 
 def one_corpus(embeddings: Any, index: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import json
 import sys
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from grilly.closed import closed
-from grilly.errors import InvalidArgumentError, UnsupportedError
+from grilly.errors import InvalidArgumentError
+from grilly.libraries import imported
 
 __all__ = ["KINDS", "Record", "Stream", "kind_of", "need_module", "records"]
 
@@ -54,19 +54,16 @@ def need_module(name: str, files: str) -> Any:
     """A module of another package that reads or writes such files.
 
     Raises:
-        UnsupportedError: It is not installed.
+        MissingLibraryError: It is not installed.
 
     Example:
         >>> from grilly.commands.reading import need_module
         >>> need_module("nothing_like_it", "Such files")
         Traceback (most recent call last):
-        grilly.errors.UnsupportedError: Such files need nothing_like_it: pip install nothing_like_it
+        grilly.errors.MissingLibraryError: Such files need nothing_like_it: pip install nothing_like_it
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise UnsupportedError(f"{files} need {package}: pip install {package}") from None
+    package = name.partition(".")[0]
+    return imported(name, f"{files} need {package}: pip install {package}")
 
 
 def kind_of(path: str, named: str | None = None) -> str:
@@ -92,7 +89,7 @@ def records(path: str, kind: str | None = None, field: str | None = None) -> Ite
     Raises:
         OSError: The file cannot be read.
         InvalidArgumentError: It is not of that kind, or a record has no such field; the message names the line.
-        UnsupportedError: Parquet without pyarrow.
+        MissingLibraryError: Parquet without pyarrow.
 
     Example:
         >>> import pathlib, tempfile

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from grilly.errors import InvalidArgumentError, MissingLibraryError
+from grilly.errors import InvalidArgumentError
 from grilly.evaluation.evaluator import Measured
+from grilly.libraries import imported
 
 __all__ = ["ENGLISH", "SPLITS", "Several"]
 
@@ -78,11 +78,8 @@ class Several(Measured):
 
     def _load(self, subset: str, name: str) -> Any:
         """The rows of a data set's subset."""
-        try:
-            datasets = importlib.import_module("datasets")
-        except ImportError as error:
-            told = f"{type(self).__name__} loads {self.dataset_id} from a hub with datasets, which cannot be imported"
-            raise MissingLibraryError(f"{told}; pip install datasets") from error
+        told = f"{type(self).__name__} loads {self.dataset_id} from a hub with datasets, which cannot be imported"
+        datasets = imported("datasets", f"{told}; pip install datasets")
         place = f"split {SPLITS[name.lower()]!r} of subset {subset!r} of {self.dataset_id!r}"
         try:
             rows = datasets.load_dataset(self.dataset_id, subset, split=SPLITS[name.lower()])
