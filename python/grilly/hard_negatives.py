@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def mine_hard_negatives(
         use_faiss: Whether the library faiss searches, by its exact index.
         use_multi_process: Accepted; all devices of the model are used anyway.
         verbose: Whether counts are logged at level INFO.
-        cache_folder: Where rows are kept, and taken from if texts and prompts are the same.
+        cache_folder: Where rows are kept, and taken from if the texts and the row of the first of them are the same.
         as_triplets: The older way to choose `"triplet"` or `"n-tuple"`.
         margin: The older name of `absolute_margin`.
 
@@ -154,18 +155,21 @@ def rows_of(
     model: Any, texts: list[str], kind: str, prompt: tuple[str | None, str | None], batch_size: int, folder: str | None
 ) -> Floats:
     """Rows of length 1 of texts, kept in `folder` if there is one."""
+    encode = partial(
+        getattr(model, f"encode_{kind}"),
+        batch_size=batch_size, normalize_embeddings=True, prompt_name=prompt[0], prompt=prompt[1],
+    )  # fmt: skip
     file = None
     if folder is not None:
         import hashlib
 
-        told = repr((model.config, model.dtype, kind, prompt, texts)).encode()
+        # The row of one text tells weights, pooling, prompts and types apart; it has the same bits alone.
+        told = repr((kind, texts)).encode() + encode(texts[:1]).tobytes()
         file = Path(folder) / f"{kind}_embeddings_{hashlib.sha256(told, usedforsecurity=False).hexdigest()}.npy"
         if file.is_file():
             kept: Floats = np.load(file)
             return kept
-    rows: Floats = getattr(model, f"encode_{kind}")(
-        texts, batch_size=batch_size, normalize_embeddings=True, prompt_name=prompt[0], prompt=prompt[1]
-    )
+    rows: Floats = encode(texts)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         np.save(file, rows)

@@ -84,7 +84,7 @@ def documents(path: Path) -> Iterator[list[Part]]:
     Raises:
         OSError: The file cannot be read.
         InvalidArgumentError: It is not what its ending says.
-        UnsupportedError: A PDF without pypdf, Parquet without pyarrow.
+        MissingLibraryError: A PDF without pypdf, Parquet without pyarrow.
 
     Example:
         >>> import pathlib, tempfile
