@@ -195,6 +195,8 @@ impl ExactProduct<'_> {
             }
         }
         let scales = &self.column_scales[column..][..width];
+        // What a variable indexes lies in memory: a copy of the sums, or the compiler stores them at each term.
+        let [high, sums] = std::hint::black_box([high, sums]);
         for i in done..R {
             let [high, rest]: [&[f64]; 2] = [bytemuck::cast_slice(&high[i]), bytemuck::cast_slice(&sums[i])];
             let scale = self.row_scales[first + i];

@@ -136,6 +136,8 @@ impl Product<'_> {
                 }
             }
         }
+        // What a variable indexes lies in memory: a copy of the sums, or the compiler stores them at each term.
+        let sums = std::hint::black_box(sums);
         let mut bias = [simd.splat_f32s(0.0); V];
         if !self.finish.bias.is_empty() {
             bias.copy_from_slice(S::as_simd_f32s(&self.finish.bias[column..][..width]).0);
