@@ -146,6 +146,14 @@ def test_the_readme_says_what_pip_installs_before_anything_else():
     assert "+from grilly import SentenceTransformer" in first
 
 
+def test_the_figures_are_what_their_script_draws():
+    figures = runpy.run_path(str(ROOT / "scripts" / "concept_figures.py"))["FIGURES"]
+    shown = re.findall(r"\(../images/([\w-]+)\.svg\)", guide("concepts"))
+    assert shown == list(figures)
+    for name, figure in figures.items():
+        assert (ROOT / "docs" / "images" / f"{name}.svg").read_text(encoding="utf-8") == figure(), name
+
+
 def test_the_chart_of_the_readme_shows_the_measurements():
     script = runpy.run_path(str(ROOT / "scripts" / "speed_chart.py"))
     assert (ROOT / "docs" / "images" / "speed.svg").read_text(encoding="utf-8") == script["chart"]()
