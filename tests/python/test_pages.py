@@ -13,6 +13,8 @@ DOCS = ROOT / "docs"
 WITH_LIBRARIES = {"tutorials/langchain", *(f"guides/with/{path.stem}" for path in DOCS.glob("guides/with/*.md"))}
 #: Blocks of these change what later ones of the process find: each has a process of its own.
 OF_THE_PROCESS = {"guides/from-sentence-transformers"}
+#: Blocks of these take some seconds: they run with those of all pages, in a process each.
+TAKE_LONG = {"tutorials/browser", "tutorials/train"}
 #: Blocks of this one need the files of the page: tests/python/test_shader_guide.py writes them.
 WITH_FILES = {"guides/shaders"}
 
@@ -66,10 +68,10 @@ def blocks(request, real_model_path, tiny_model, tmp_path, monkeypatch):
 
 
 def test_the_pages_are_there():
-    assert len(PAGES) > 25 and PAGES.keys() >= STAND_INS.keys() | OF_THE_PROCESS | WITH_FILES
+    assert len(PAGES) > 25 and PAGES.keys() >= STAND_INS.keys() | OF_THE_PROCESS | TAKE_LONG | WITH_FILES
 
 
-@pytest.mark.parametrize("blocks", sorted(PAGES.keys() - OF_THE_PROCESS - WITH_FILES), indirect=True)
+@pytest.mark.parametrize("blocks", sorted(PAGES.keys() - OF_THE_PROCESS - TAKE_LONG - WITH_FILES), indirect=True)
 def test_each_block_runs_alone(blocks):
     for block in blocks:
         exec(block, {})
