@@ -17,8 +17,8 @@ SHOWN = {
     "training": "3,323,392 parameters",
     "quantization": "100 texts",
 }
-#: Of what is drawn as HTML: the table of a plan, the tooltip of a dot.
-HTML = {"embeddings": "<th>operation</th>", "clusters": "<title>Where is my parcel?</title>"}
+#: Of what is drawn as HTML: the layers of a plan, the tooltip of a dot.
+HTML = {"embeddings": "× 6</text>", "clusters": "<title>Where is my parcel?</title>"}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -8,8 +8,8 @@ from grilly.closed import closed
 
 __all__ = ["Facts", "PlanText", "bar", "table"]
 
-# A step of a plan as text: number, operation, operands, results.
-STEP = re.compile(r" *(\d+) (\w+) \((.*)\) -> (.*)")
+# A step of a plan as text: number, operation, operands, results, name.
+STEP = re.compile(r" *(\d+) (\w+) \((.*)\) -> (.*) as (.*)")
 
 TEXT, NUMBER = "text-align:left;max-width:40em;overflow-wrap:anywhere", "text-align:right"
 
@@ -89,17 +89,32 @@ class Facts(dict[str, Any]):
 
 @closed()
 class PlanText(str):
-    """What `model.plan` returns: a str, which notebooks show as a table of the steps above the rest of the lines.
+    """What `model.plan` returns: a str, which notebooks show as a drawing, a table of the steps, and the other lines.
 
     Example:
         >>> model.plan.startswith("  0 "), model.plan._repr_html_().count("<tr>") > 10
         (True, True)
     """
 
+    def drawing(self) -> str:
+        """An SVG: a box for each step, layers that are alike once, and a line wherever a step reads another's result.
+
+        Example:
+            >>> model.plan.drawing().startswith("<svg "), "× 6" in model.plan.drawing()
+            (True, True)
+        """
+        from grilly.plan_drawing import drawn
+
+        return drawn([(name, operation, reads) for _, operation, reads, _, name in self._steps()])
+
+    def _steps(self) -> list[tuple[str, ...]]:
+        return [found.groups() for found in map(STEP.fullmatch, self.splitlines()) if found]
+
     def _repr_html_(self) -> str:
-        lines = self.splitlines()
-        steps = [found.groups() for found in map(STEP.fullmatch, lines) if found]
-        rest = "\n".join(line for line in lines if not STEP.fullmatch(line))
-        rows = ((int(number), name, reads, writes) for number, name, reads, writes in steps)
-        shown = table(("step", "operation", "reads", "writes"), rows, first=f"{len(steps)} steps of a batch")
-        return f"{shown}<details><summary>buffers, fusion, numerics</summary><pre>{escape(rest)}</pre></details>"
+        steps = self._steps()
+        rest = "\n".join(line for line in self.splitlines() if not STEP.fullmatch(line))
+        rows = ((int(number), name, operation, reads, writes) for number, operation, reads, writes, name in steps)
+        shown = table(("", "step", "operation", "reads", "writes"), rows, first=f"{len(steps)} steps of a batch")
+        drawing = f'<div style="max-height:40em;overflow:auto">{self.drawing()}</div>'
+        rest = f"<details><summary>buffers, fusion, numerics</summary><pre>{escape(rest)}</pre></details>"
+        return f"{drawing}<details><summary>{len(steps)} steps as a table</summary>{shown}</details>{rest}"

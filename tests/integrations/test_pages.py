@@ -1,4 +1,4 @@
-"""The code of docs/guides/with runs: each block alone, in a new process, with models that are there."""
+"""The code of docs/guides/with and of a tutorial runs: each block alone, in a new process, with models at hand."""
 
 import os
 import re
@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "docs" / "guides" / "with"
+DOCS = Path(__file__).parents[2] / "docs"
+FOLDER = DOCS / "guides" / "with"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.stem != "index")
+TUTORIAL = DOCS / "tutorials" / "langchain.md"
 BLOCKS = [
-    pytest.param(path.stem, block, id=f"{path.stem}-{number}")
-    for path in PAGES
+    pytest.param(path.stem, block, id=f"{path.parent.name}-{path.stem}-{number}")
+    for path in (*PAGES, TUTORIAL)
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
 ]
 

@@ -1,6 +1,5 @@
 """The Python of the README and of the guides about operations, arrays and layers runs."""
 
-import json
 import re
 import runpy
 from pathlib import Path
@@ -40,44 +39,6 @@ def test_the_code_of_a_guide_runs(name, tmp_path, monkeypatch):
 def no_software_driver(monkeypatch):
     """Models run on a GPU or on the CPU: a software driver takes minutes."""
     monkeypatch.delenv("ALLOW_CPU_VULKAN", raising=False)
-
-
-def with_prompts(folder: Path) -> Path:
-    prompts = {"prompts": {"retrieval.query": "Represent the query: "}}
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
-    return folder
-
-
-SCORES = {"cross-encoder/ms-marco-MiniLM-L6-v2": lambda folder: heads.build("scores", "bert", folder)}
-VECTORS = {"lightonai/GTE-ModernColBERT-v1": lambda folder: heads.build("vectors", "bert", folder)}
-#: Each block of these pages runs alone, as the copy button gives it; with models in place of those that no package has.
-ALONE = {
-    "guides/install": {}, "guides/concepts": {}, "guides/migrate": {}, "tutorials/search-files": {},
-    "tutorials/deduplicate": {}, "tutorials/clusters": {},
-    "guides/arrays": {}, "guides/functional": {}, "guides/nn": {}, "guides/quantization": {}, "guides/search": {},
-    "guides/encoding": {
-        "jinaai/jina-embeddings-v3": lambda folder: with_prompts(families.build("jina-lora", folder)),
-        "google-t5/t5-small": lambda folder: families.build("t5", folder),
-    },
-    "guides/reranking": SCORES, "tutorials/rerank": SCORES,
-    "guides/late-interaction": VECTORS, "tutorials/late-interaction": VECTORS,
-    "guides/sparse": {"naver/splade-v3": lambda folder: heads.build("words", "bert", folder)},
-    "guides/hybrid": {"BAAI/bge-m3": hybrid.build},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("page", ALONE)
-def test_each_block_runs_alone(page, real_model_path, tmp_path, monkeypatch, no_software_driver):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    blocks = python(ROOT / "docs" / f"{page}.md")
-    assert blocks
-    for name, build in ALONE[page].items():
-        assert any(name in block for block in blocks)
-        folder = str(build(tmp_path / "model"))
-        blocks = [block.replace(name, folder) for block in blocks]
-    for block in blocks:
-        exec(block, {})
 
 
 def test_the_code_for_sentence_transformers_users_runs(run, real_model_path):
@@ -183,6 +144,14 @@ def test_the_readme_says_what_pip_installs_before_anything_else():
     first = README.partition("\n## ")[0]
     assert "**`pip install grilly` still brings another package**" in first
     assert "+from grilly import SentenceTransformer" in first
+
+
+def test_the_figures_are_what_their_script_draws():
+    figures = runpy.run_path(str(ROOT / "scripts" / "concept_figures.py"))["FIGURES"]
+    shown = re.findall(r"\(../images/([\w-]+)\.svg\)", guide("concepts"))
+    assert shown == list(figures)
+    for name, figure in figures.items():
+        assert (ROOT / "docs" / "images" / f"{name}.svg").read_text(encoding="utf-8") == figure(), name
 
 
 def test_the_chart_of_the_readme_shows_the_measurements():

@@ -6,6 +6,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from grilly.__main__ import main
+
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "shaders.md"
 
 
@@ -13,15 +15,30 @@ def blocks() -> list[tuple[str, str]]:
     return re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_page(tmp_path, run, vulkan, monkeypatch):
-    script = []
+def write_files(folder: Path) -> None:
+    """The page's files, each named by its first line."""
     for language, text in blocks():
         if language == "glsl":
             name, _, shader = text.partition("\n")
-            path = tmp_path / name.removeprefix("// ")
+            path = folder / name.removeprefix("// ")
             path.parent.mkdir(exist_ok=True)
             path.write_text(shader)
-        elif language == "python":
+
+
+def test_each_block_runs_in_a_process_of_its_own(tmp_path, run, vulkan, monkeypatch):
+    write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["compile", "shaders", "--output", "compiled"]) == 0
+    for block in (text for language, text in blocks() if language == "python"):
+        done = run(block, XDG_CACHE_HOME=str(tmp_path / "cache"))
+        assert done.status == 0, f"{block}\n{done.errors}"
+
+
+def test_the_page(tmp_path, run, vulkan, monkeypatch):
+    write_files(tmp_path)
+    script = []
+    for language, text in blocks():
+        if language == "python":
             script.append(text)
         elif language == "" and text.startswith("python "):
             for line in text.splitlines():

@@ -4,7 +4,7 @@ use super::{Plan, Storage};
 use crate::dtype::DType;
 
 impl std::fmt::Display for Plan {
-    /// Formats one line per step, then the buffers, the outcomes of fusion and the numerics.
+    /// Formats one line per step, which ends with its name, then the buffers, the outcomes of fusion and the numerics.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (step, node) in self.graph.nodes.iter().enumerate() {
             let operands: Vec<String> = node
@@ -23,7 +23,7 @@ impl std::fmt::Display for Plan {
                     storage => write!(f, " {storage:?}")?,
                 }
             }
-            writeln!(f)?;
+            writeln!(f, " as {}", node.name)?;
         }
         if self.graph.needs_one_length() {
             let lengths: Vec<String> = self.graph.lengths.iter().map(|(rows, _)| rows.per_text().to_string()).collect();
