@@ -248,7 +248,7 @@ wheel-arm: dist/aarch64-unknown-linux-gnu/stamp ## The one for 64-bit ARM and gl
 release: $(STAMPS)/build toolchain ## What is published of a version, in dist/release: the release wheels, the source, libraries (CycloneDX), checksums, notes; uploads nothing; release.toml names address and distribution
 	@$(BIN)/python scripts/release.py source dist/source
 	@$(MAKE) -C dist/source wheels
-	@cd dist/source && .venv/bin/maturin sdist --out dist
+	@$(BIN)/python scripts/release.py pack dist/source
 	@$(BIN)/python scripts/release.py gather dist/source dist/release
 
 .PHONY: wheel-shim
@@ -345,7 +345,7 @@ setup-integrations: packages-live $(INTEGRATIONS)/stamps/tools dist/stamp
 
 # The wheel in another environment, where it is not there yet.
 define installed-in
-cmp -s dist/stamp $(1)/stamps/installed || { $(1)/bin/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl \
+cmp -s dist/stamp $(1)/stamps/installed || { $(1)/bin/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly*.whl \
   && cp dist/stamp $(1)/stamps/installed; }
 endef
 
@@ -385,7 +385,7 @@ $(STAMPS)/cross: $(REQUIREMENTS)/cross.txt | $(VENV)/bin/python
 	@mkdir -p $(@D); touch $@
 
 $(STAMPS)/installed: dist/stamp
-	@$(BIN)/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly-*.whl
+	@$(BIN)/pip install $(PIP_FLAGS) --force-reinstall --no-deps dist/grilly*.whl
 	@touch $@
 
 $(LIVE)/stamps/tools: $(REQUIREMENTS)/live.txt $(REQUIREMENTS)/model.txt $(REQUIREMENTS)/live-models.txt | packages-build

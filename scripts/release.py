@@ -1,6 +1,7 @@
 """What is published of a version: `make release` runs this before and after it builds the wheels. Nothing is uploaded.
 
 usage: python scripts/release.py source FOLDER         the last commit, with the address and the name of release.toml
+       python scripts/release.py pack SOURCE           the source package of that, in its folder dist
        python scripts/release.py gather SOURCE FOLDER  what was built there, with libraries, checksums and notes
 """
 
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +150,29 @@ def publish(folder: Path, version: str, address: str, distribution: str) -> None
         path.write_text(change(path.read_text("utf-8")), "utf-8")
 
 
+def alone(manifest: str) -> str:
+    """Cargo.toml whose workspace has the extension module alone, as maturin packs it."""
+    lines, count = re.subn(r"(?m)^members = \[.*\]\ndefault-members = \[.*\]$", 'members = ["python"]', manifest)
+    if count != 1:
+        sys.exit("release.py: Cargo.toml has no members, with default-members in the next line")
+    return lines
+
+
+def pack(source: Path) -> None:
+    """Writes the source package, with a lock of what is in it: with the whole one, no build of it is `--locked`."""
+    manifest, made = source / "Cargo.toml", source / "dist"
+    manifest.write_text(alone(manifest.read_text("utf-8")), "utf-8")
+    lock = ["cargo", "update", "--workspace", "--offline", "--quiet"]
+    subprocess.run(lock, cwd=source, check=True)
+    subprocess.run([Path(sys.executable).with_name("maturin"), "sdist", "--out", made], cwd=source, check=True)
+    (package,) = made.glob("*.tar.gz")
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(package) as files:
+            files.extractall(folder, filter="data")
+        (root,) = Path(folder).iterdir()
+        subprocess.run([*lock, "--locked"], cwd=root, check=True)  # fails where the lock would change
+
+
 def gather(built: Path, folder: Path) -> None:
     """Puts what was built from `source` into one folder, with what belongs to it."""
     from notices import shipped_crates
@@ -157,10 +182,13 @@ def gather(built: Path, folder: Path) -> None:
     made = [*built.glob("dist/*/*.whl"), *built.glob("dist/*.tar.gz")]
     if len({path.suffix for path in made}) < 2:
         sys.exit(f"release.py: {built}/dist has no wheels, or no source")
-    for path in made:
-        shutil.copy2(path, folder)
     project = tomllib.loads((built / "pyproject.toml").read_text("utf-8"))["project"]
     name, version = project["name"], version_of(built)
+    start = f"{re.sub('[-_.]+', '_', name).lower()}-{version}"
+    if others := [path.name for path in made if not path.name.startswith((f"{start}-", f"{start}.tar"))]:
+        sys.exit(f"release.py: {', '.join(others)} in {built}/dist, expected names that begin with {start}")
+    for path in made:
+        shutil.copy2(path, folder)
     libraries = bill(
         name, version, project["dependencies"], shipped_crates(), (built / "Cargo.lock").read_text("utf-8")
     )
@@ -176,6 +204,8 @@ def gather(built: Path, folder: Path) -> None:
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "source":
         source(Path(sys.argv[2]).resolve())
+    elif len(sys.argv) == 3 and sys.argv[1] == "pack":
+        pack(Path(sys.argv[2]).resolve())
     elif len(sys.argv) == 4 and sys.argv[1] == "gather":
         gather(Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve())
     else:

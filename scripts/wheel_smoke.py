@@ -25,13 +25,18 @@ def check_archive(wheel: Path) -> str:
     return f"{size / MEGABYTE:.1f} MB, {wheel.name.removesuffix('.whl').split('-', 2)[2]}"
 
 
-def check_environment() -> None:
-    allowed = {"grilly", "numpy", "tqdm", "pip", "setuptools"}
+def distribution_of(wheel: Path) -> str:
+    """The name on an index, which release.toml chooses."""
+    return wheel.name.partition("-")[0].replace("_", "-")
+
+
+def check_environment(wheel: Path) -> None:
+    allowed = {distribution_of(wheel), "numpy", "tqdm", "pip", "setuptools"}
     installed = {distribution.name.lower() for distribution in importlib.metadata.distributions()}
     assert installed <= allowed, f"the environment also holds {sorted(installed - allowed)}"
 
 
-def check_encode(model_folder: str) -> str:
+def check_encode(wheel: Path, model_folder: str) -> str:
     import numpy as np
 
     start = time.perf_counter()
@@ -39,7 +44,7 @@ def check_encode(model_folder: str) -> str:
     from grilly.utils.vulkan_sentence_transformer import VulkanSentenceTransformer
 
     seconds = time.perf_counter() - start
-    assert grilly.__version__ == importlib.metadata.version("grilly")
+    assert grilly.__version__ == importlib.metadata.version(distribution_of(wheel))
     texts = ["A cat sits on the mat.", "A kitten rests on a rug.", "Interest rates rose in March."]
     with VulkanSentenceTransformer(model_folder, device="cpu") as model:
         embeddings = model.encode(texts)
@@ -57,8 +62,8 @@ def check_encode(model_folder: str) -> str:
 def main() -> None:
     wheel, model_folder = Path(sys.argv[1]), sys.argv[2]
     archive = check_archive(wheel)
-    check_environment()
-    print(f"wheel: {archive}; Python {sys.version.split()[0]}: {check_encode(model_folder)}")
+    check_environment(wheel)
+    print(f"wheel: {archive}; Python {sys.version.split()[0]}: {check_encode(wheel, model_folder)}")
 
 
 if __name__ == "__main__":

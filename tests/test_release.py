@@ -1,8 +1,10 @@
 """The parts of `make release`, without a build: address and name, links, checksums, the list of libraries, notes."""
 
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,42 @@ def test_checksums_are_those_of_sha256sum(tmp_path):
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.whl\n"  # of FIPS 180-2
     )
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path, check=True)
+
+
+def test_the_source_package_has_a_lock_of_what_is_in_it(tmp_path):
+    """`pip install` of it builds with `--locked`, as pyproject.toml says."""
+    for name in ("src", "build", "shaders", "python", "bitnet", "benches"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    for name in ("Cargo.toml", "Cargo.lock", "build.rs", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy2(ROOT / name, tmp_path)
+    (tmp_path / "THIRD-PARTY-NOTICES.txt").write_text("")
+    before = (tmp_path / "Cargo.lock").read_text("utf-8")
+    release.pack(tmp_path)  # asks cargo whether the lock is that of the package
+    (package,) = (tmp_path / "dist").iterdir()
+    with tarfile.open(package) as files:
+        packed = files.extractfile(f"{package.name.removesuffix('.tar.gz')}/Cargo.lock").read().decode()
+    whole, kept = (
+        {(row["name"], row["version"]) for row in tomllib.loads(text)["package"]} for text in (before, packed)
+    )
+    assert kept < whole and {"criterion", "grilly-bitnet"} <= {name for name, _ in whole - kept}
+
+
+def test_what_is_gathered_has_the_published_name(tmp_path):
+    built = tmp_path / "built"
+    (built / "dist" / "x").mkdir(parents=True)
+    for name in ("pyproject.toml", "Cargo.toml"):
+        text = (ROOT / name).read_text("utf-8").replace('name = "grilly"', 'name = "of-another-name"')
+        (built / name).write_text(text, "utf-8")
+    version = release.version_of(ROOT)
+    (built / "dist" / f"of_another_name-{version}.tar.gz").touch()
+    for wheel in (f"grilly-{version}", "of_another_name-1.0.0"):
+        path = built / "dist" / "x" / f"{wheel}-cp310-abi3-linux_x86_64.whl"
+        path.touch()
+        with pytest.raises(
+            SystemExit, match=f"{wheel}-cp310.* expected names that begin with of_another_name-{version}"
+        ):
+            release.gather(built, tmp_path / "out")
+        path.unlink()
 
 
 def test_libraries_are_listed_with_licence_and_checksum():

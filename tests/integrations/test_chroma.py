@@ -1,5 +1,8 @@
 """Chroma: collections that write the function down and open with it; numbers beside sentence-transformers'."""
 
+import copy
+import pickle
+
 import chromadb
 import numpy as np
 import pytest
@@ -58,6 +61,13 @@ def test_settings_make_the_same_function(real_model_path):
     again = config_to_embedding_function({"name": "grilly", "config": function.get_config()})
     assert again.get_config() == function.get_config()
     assert np.array_equal(again(DOCUMENTS), function(DOCUMENTS))
+
+
+def test_copies_give_the_same(minilm, splade):
+    for function in (GrillyEmbeddingFunction(minilm), GrillySparseEmbeddingFunction(splade)):
+        for copied in (copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))):
+            for row, expected in zip(copied(function)(DOCUMENTS), function(DOCUMENTS), strict=True):
+                assert np.array_equal(getattr(row, "values", row), getattr(expected, "values", expected))
 
 
 def test_sparse_vectors_are_the_references(splade, splade_folder):

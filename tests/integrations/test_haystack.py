@@ -1,5 +1,9 @@
 """Haystack: components alone, in a pipeline, written down and read; numbers beside sentence-transformers'."""
 
+import asyncio
+import copy
+import pickle
+
 import pytest
 import sentence_transformers
 from haystack import Document, Pipeline
@@ -73,6 +77,26 @@ def test_a_pipeline_that_is_written_down_gives_the_same(minilm, real_model_path,
     assert [(document.id, document.score) for document in again] == [(one.id, one.score) for one in found]
 
 
+def test_a_pipeline_may_run_beside_others(real_model_path, minilm, ranker_folder, documents, order):
+    store = InMemoryDocumentStore(index="beside others")
+    store.write_documents(GrillyDocumentEmbedder(minilm).run(documents)["documents"])
+    made = pipeline(store, real_model_path, ranker_folder)
+    inputs = {"embedder": {"text": QUERY}, "ranker": {"query": QUERY}}
+
+    async def several():
+        return await asyncio.gather(*(made.run_async(inputs) for _ in range(3)))
+
+    for found in asyncio.run(several()):
+        assert [document.meta["place"] for document in found["ranker"]["documents"]] == order[0][:2]
+
+
+def test_copies_give_the_same(minilm, ranker, documents):
+    embedder, ranking = GrillyTextEmbedder(minilm), GrillyRanker(ranker, top_k=2)
+    for copied in (copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))):
+        assert copied(embedder).run(QUERY) == embedder.run(QUERY)
+        assert copied(ranking).run(QUERY, documents) == ranking.run(QUERY, documents)
+
+
 @pytest.mark.parametrize("kind", [GrillyTextEmbedder, GrillyDocumentEmbedder, GrillyRanker, GrillySparseTextEmbedder])
 def test_settings_are_written_down_and_read(kind):
     written = kind("a/model", options={"device": "cpu"}, encode_kwargs={"batch_size": 2}).to_dict()
@@ -94,10 +118,12 @@ def test_a_loaded_model_is_written_down_by_its_settings(real_model_path):
         with pytest.raises(UnsupportedError, match="changed by what is not a value of JSON"):
             embedder.to_dict()
     with grilly.VulkanSentenceTransformer(real_model_path, device="cpu") as other:
-        with pytest.raises(InvalidTypeError, match="a VulkanSentenceTransformer cannot be written down"):
+        with pytest.raises(InvalidTypeError, match="a Vulkan.* cannot be written down: its name would make a Sent"):
             GrillyTextEmbedder(other).to_dict()
 
 
-def test_bad_arguments(minilm):
+def test_bad_arguments(minilm, colbert):
+    with pytest.raises(InvalidTypeError, match="a MultiVectorEncoder cannot be written down: its name would make a Cr"):
+        GrillyRanker(colbert).to_dict()
     with pytest.raises(InvalidTypeError, match="expected the name or the folder of a model, or a SparseEncoder"):
         GrillySparseTextEmbedder(minilm).warm_up()

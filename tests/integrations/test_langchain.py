@@ -1,6 +1,8 @@
 """LangChain's own tests of embeddings, and numbers and orders beside sentence-transformers'."""
 
 import asyncio
+import copy
+import pickle
 
 import pytest
 from langchain_core.documents import Document
@@ -84,8 +86,44 @@ def test_parts_of_a_text_are_of_so_many_tokens(minilm, theirs):
     whole = theirs.tokenizer(text, add_special_tokens=False, truncation=False)["input_ids"]
     kept = [ids[1:-1] if not place else ids[5:-1] for place, ids in enumerate(tokens)]
     assert [token for ids in kept for token in ids] == whole
-    starts = GrillyTokenTextSplitter(minilm, add_start_index=True, chunk_overlap=0).create_documents([text])
-    assert starts[0].metadata == {"start_index": 0}
+
+
+@pytest.mark.parametrize("most", [8, 40])
+def test_no_part_has_more_tokens(minilm, theirs, texts, most):
+    """Of many scripts; parts may begin within words, which are other tokens alone. Together they have every token."""
+    splitter = GrillyTokenTextSplitter(minilm, tokens_per_chunk=most, chunk_overlap=3)
+    for text in texts:
+        parts, spans = splitter.split_text(text), splitter._spans(text)
+        assert all(len(ids) <= most for ids in theirs.tokenizer(parts)["input_ids"]) if parts else not spans
+        whole = theirs.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        assert all(any(first <= start and end <= last for first, last in spans) for start, end in whole)
+
+
+def test_documents_have_the_place_of_their_text(minilm):
+    texts, metadata = [" ".join(DOCUMENTS) * 3, "the the the the the the the the"], [{"n": [1]}, {"n": [2]}]
+    splitter = GrillyTokenTextSplitter(minilm, tokens_per_chunk=6, chunk_overlap=3, add_start_index=True)
+    found = splitter.create_documents(texts, metadata)
+    starts = [document.metadata["start_index"] for document in found if document.metadata["n"] == [2]]
+    assert starts == [0, 4, 8, 12, 16] and len(found) > 50
+    for document in found:
+        start, text = document.metadata["start_index"], texts[document.metadata["n"][0] - 1]
+        assert text[start : start + len(document.page_content)] == document.page_content
+    found[0].metadata["n"].append(3)
+    assert metadata[0] == {"n": [1]} and found[1].metadata["n"] == [1]
+    parts = splitter.split_documents([Document(texts[0], metadata={"n": [1]})])
+    assert [part.page_content for part in parts] == splitter.split_text(texts[0])
+
+
+def test_copies_give_the_same(minilm, ranker):
+    documents = [Document(text) for text in DOCUMENTS]
+    embeddings, reranker = GrillyEmbeddings(minilm), GrillyReranker(ranker, top_n=2, encode_kwargs={"batch_size": 2})
+    splitter = GrillyTokenTextSplitter(minilm)
+    for copied in (copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))):
+        assert copied(embeddings).embed_query(QUERY) == embeddings.embed_query(QUERY)
+        found, expected = (made.compress_documents(documents, QUERY) for made in (copied(reranker), reranker))
+        assert found == expected
+        assert copied(splitter).split_text(DOCUMENTS[0]) == splitter.split_text(DOCUMENTS[0])
+    assert asyncio.run(reranker.acompress_documents(documents, QUERY)) == expected
 
 
 def test_bad_arguments(minilm, ranker):

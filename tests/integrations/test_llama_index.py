@@ -1,10 +1,15 @@
 """LlamaIndex: an index by the model, nodes ranked, numbers beside sentence-transformers'."""
 
 import asyncio
+import copy
 import pickle
 
 import pytest
 from llama_index.core import VectorStoreIndex
+from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.schema import NodeWithScore, TextNode
 
 import grilly
@@ -69,6 +74,41 @@ def test_a_reranker_is_written_down_and_pickled(ranker, ranker_folder, nodes):
             assert again.model_name == str(ranker_folder)
             ranked = again.postprocess_nodes(found, query_str=QUERY)
             assert [(node.node.id_, node.score) for node in ranked] == expected
+
+
+def test_what_watches_is_told(ranker, nodes):
+    """By the older callbacks and by the newer events, as the library's own rerankers tell it."""
+    heard, given = [], [NodeWithScore(node=node) for node in nodes]
+
+    class Handler(BaseEventHandler):
+        def handle(self, event, **_):
+            if isinstance(event, ReRankStartEvent | ReRankEndEvent):
+                heard.append(event)
+
+    debug, handler = LlamaDebugHandler(print_trace_on_end=False), Handler()
+    get_dispatcher().add_event_handler(handler)
+    try:
+        reranker = GrillyReranker(ranker, top_n=None, callback_manager=CallbackManager([debug]))
+        found = reranker.postprocess_nodes(given, query_str=QUERY)
+    finally:
+        get_dispatcher().event_handlers.remove(handler)
+    assert [type(event) for event in heard] == [ReRankStartEvent, ReRankEndEvent]
+    assert (heard[0].top_n, heard[0].model_name, heard[1].nodes) == (len(nodes), reranker.model_name, found)
+    ((start, end),) = debug.get_event_pairs(CBEventType.RERANKING)
+    assert start.payload[EventPayload.QUERY_STR] == QUERY and end.payload[EventPayload.NODES] == found
+    assert reranker.postprocess_nodes([], query_str=QUERY) == []
+
+
+def test_copies_give_the_same(minilm, ranker, nodes):
+    given = [NodeWithScore(node=node) for node in nodes]
+    embedding, reranker = GrillyEmbedding(minilm), GrillyReranker(ranker, encode_kwargs={"batch_size": 2})
+    for copied in (copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))):
+        assert copied(embedding).get_query_embedding(QUERY) == embedding.get_query_embedding(QUERY)
+        again = copied(reranker)
+        assert again.encode_kwargs == {"batch_size": 2}
+        assert again.postprocess_nodes(given, query_str=QUERY) == reranker.postprocess_nodes(given, query_str=QUERY)
+    found = asyncio.run(reranker.apostprocess_nodes(given, query_str=QUERY))
+    assert found == reranker.postprocess_nodes(given, query_str=QUERY)
 
 
 def test_bad_arguments(minilm, splade, ranker, nodes):

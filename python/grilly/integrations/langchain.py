@@ -81,6 +81,7 @@ class GrillyReranker(BaseDocumentCompressor):
         model: The name or the folder of a `CrossEncoder`, or one; or a `MultiVectorEncoder`.
         top_n: Documents that are kept; None keeps all.
         options: Arguments of the constructor of `CrossEncoder`, such as `{"device": "cpu"}`.
+        encode_kwargs: Arguments of `rank`, such as `batch_size`.
 
     Raises:
         InvalidTypeError: A model of another class.
@@ -100,6 +101,7 @@ class GrillyReranker(BaseDocumentCompressor):
     model: Any
     top_n: int | None
     options: dict[str, Any]
+    encode_kwargs: dict[str, Any]
     _held: Any = PrivateAttr()
 
     def __init__(
@@ -108,8 +110,9 @@ class GrillyReranker(BaseDocumentCompressor):
         *,
         top_n: int | None = 3,
         options: dict[str, Any] | None = None,
+        encode_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(model=model, top_n=top_n, options=options or {})
+        super().__init__(model=model, top_n=top_n, options=options or {}, encode_kwargs=encode_kwargs or {})
         self._held = loaded(model, self.options, CrossEncoder, MultiVectorEncoder)
 
     def compress_documents(
@@ -123,7 +126,7 @@ class GrillyReranker(BaseDocumentCompressor):
             []
         """
         texts = [document.page_content for document in documents]
-        hits = self._held.rank(query, texts, top_k=self.top_n) if texts else []
+        hits = self._held.rank(query, texts, top_k=self.top_n, **self.encode_kwargs) if texts else []
         return [scored(documents[hit["corpus_id"]], hit["score"]) for hit in hits]
 
 

@@ -15,10 +15,15 @@ from grilly.sentence_transformer import SentenceTransformer, VulkanSentenceTrans
 with library("llama-index-core"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.bridge.pydantic import Field, PrivateAttr
+    from llama_index.core.callbacks import CBEventType, EventPayload
+    from llama_index.core.instrumentation import get_dispatcher
+    from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
     from llama_index.core.schema import BaseComponent, MetadataMode, NodeWithScore, QueryBundle
 
 __all__ = ["GrillyEmbedding", "GrillyReranker"]
+
+dispatcher = get_dispatcher(__name__)
 
 
 class Written(BaseComponent):
@@ -124,6 +129,7 @@ class GrillyReranker(Written, BaseNodePostprocessor):
         model: The name or the folder of a `CrossEncoder`, or one; or a `MultiVectorEncoder`.
         top_n: Nodes that are kept; None keeps all.
         options: Arguments of the constructor of `CrossEncoder`, such as `{"device": "cpu"}`.
+        encode_kwargs: Arguments of `rank`, such as `batch_size`.
 
     Raises:
         InvalidTypeError: A model of another class.
@@ -142,6 +148,7 @@ class GrillyReranker(Written, BaseNodePostprocessor):
     kind: ClassVar[type[Any]] = CrossEncoder
     model_name: str
     top_n: int | None = 3
+    encode_kwargs: dict[str, Any] = Field(default_factory=dict)
 
     def __init__(
         self,
@@ -149,12 +156,16 @@ class GrillyReranker(Written, BaseNodePostprocessor):
         *,
         top_n: int | None = 3,
         options: dict[str, Any] | None = None,
+        encode_kwargs: dict[str, Any] | None = None,
         **others: Any,
     ) -> None:
         name = others.pop("model_name", "cross-encoder/ms-marco-MiniLM-L6-v2")
         given = name if model is None else model
         held: Any = loaded(given, options or {}, CrossEncoder, MultiVectorEncoder)
-        super().__init__(model_name=str(held.model_name), top_n=top_n, options=options or {}, **others)
+        super().__init__(
+            model_name=str(held.model_name), top_n=top_n, options=options or {}, encode_kwargs=encode_kwargs or {},
+            **others,
+        )  # fmt: skip
         self._given, self._held = given, held
 
     @classmethod
@@ -173,6 +184,20 @@ class GrillyReranker(Written, BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise InvalidArgumentError("no query is given, and nodes are scored with it")
-        texts = [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes]
-        hits = self._held.rank(query_bundle.query_str, texts, top_k=self.top_n) if texts else []
-        return [NodeWithScore(node=nodes[hit["corpus_id"]].node, score=hit["score"]) for hit in hits]
+        if not nodes:
+            return []
+        known = {"model_name": self.model_name, "top_n": len(nodes) if self.top_n is None else self.top_n}
+        dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=nodes, **known))
+        payload = {
+            EventPayload.NODES: nodes,
+            EventPayload.MODEL_NAME: self.model_name,
+            EventPayload.QUERY_STR: query_bundle.query_str,
+            EventPayload.TOP_K: self.top_n,
+        }
+        with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
+            texts = [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes]
+            hits = self._held.rank(query_bundle.query_str, texts, top_k=self.top_n, **self.encode_kwargs)
+            found = [NodeWithScore(node=nodes[hit["corpus_id"]].node, score=hit["score"]) for hit in hits]
+            event.on_end(payload={EventPayload.NODES: found})
+        dispatcher.event(ReRankEndEvent(nodes=found))
+        return found

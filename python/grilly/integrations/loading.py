@@ -94,7 +94,8 @@ def settings(model: Any, options: Mapping[str, Any], kind: type[Any]) -> tuple[s
     if isinstance(model, str | os.PathLike):
         return os.fspath(model), dict(options)
     if type(model) is not kind:
-        raise InvalidTypeError(f"a {type(model).__name__} cannot be written down: give its name, or a {kind.__name__}")
+        name = type(model).__name__
+        raise InvalidTypeError(f"a {name} cannot be written down: its name would make a {kind.__name__}")
     opened, source, names = model._options, model._source, inspect.signature(kind).parameters
     changed = [opened.rounded_products, opened.pooling, model._include_prompt, model._token_settings.truncation_side]
     if "activation_fn" in names and model.activation_fn is not model.get_default_activation_fn():
