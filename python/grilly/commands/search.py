@@ -7,6 +7,9 @@ import json
 import shutil
 import sys
 import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,8 @@ def main(given: argparse.Namespace) -> int:
         FolderIndex.remove(place)
     with FolderIndex(place) as index:
         name = given.model or index.setting("model") or MODEL
-        with SentenceTransformer(name, device=given.device, dtype=given.dtype) as model:
+        own = index.setting("dtype") if name == index.setting("model") else None
+        with SentenceTransformer(name, device=given.device, dtype=given.dtype or own) as model:
             update(index, root, model, name)
             unit = model.similarity_fn_name != "dot"
             query = model.encode_query(given.query, normalize_embeddings=unit, show_progress_bar=False)
@@ -56,29 +60,47 @@ def main(given: argparse.Namespace) -> int:
 
 def update(index: FolderIndex, root: Path, model: Any, name: str) -> None:
     """Brings the index of a folder up to date; problems and progress are on stderr."""
-    terminal = sys.stderr.isatty()
-    if index.begin(model, name):
-        print(f"the index was of another model: all files are embedded again with {name}", file=sys.stderr)
+    before = index.begin(model, name)
+    if before:
+        print(f"the index was {before}: all files are embedded again with {name} in {model.dtype}", file=sys.stderr)
     problems: dict[str, str] = {}
     files = walk(root, problems)
     if index.place.resolve().is_relative_to(root.resolve()):  # one whose name does not begin with a dot
         own = index.place.resolve().relative_to(root.resolve()).as_posix()
         files = {path: file for path, file in files.items() if not path.startswith(f"{own}/")}
-    changed, gone = index.changed(files)
-    if changed or gone:
-        from tqdm import tqdm
-
-        taken = index.read(root, files, changed, gone, model)
-        for path, problem in tqdm(taken, "Files", len(changed), unit="file", disable=not terminal or not changed):
-            if problem:
-                problems[path] = problem
+    with shown() as told:
+        index.update(root, files, model, problems, told)
     for path, problem in list(problems.items())[:LISTED]:
         print(f"{root / path}: left out: {problem}", file=sys.stderr)
     if len(problems) > LISTED:
         print(f"and {len(problems) - LISTED} more files are left out", file=sys.stderr)
-    index.embed(model, terminal)
-    if gone or changed:
-        index.compact()
+
+
+@contextmanager
+def shown() -> Iterator[Callable[[int, float], object] | None]:
+    """What shows the texts that were embedded, their rate, and the time that is left, on a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    form = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
+    bars: list[Any] = []  # none before something is done, as where no file has changed
+    begun = time.time()
+
+    def told(texts: int, share: float) -> None:
+        if not bars:
+            bars.append(tqdm(total=1.0, desc="Files", bar_format=form))
+            bars[0].start_t = begun
+        rate = texts / max(1e-3, time.time() - begun)
+        bars[0].set_postfix_str(f"{texts:,} texts, {rate:,.0f} text/s", refresh=False)
+        bars[0].update(share - bars[0].n)
+
+    try:
+        yield told
+    finally:
+        for bar in bars:
+            bar.close()
 
 
 def as_json(root: Path, hit: Hit) -> dict[str, Any]:
