@@ -44,9 +44,9 @@ def indexed(root: Path, place: Path, model: SentenceTransformer) -> None:
     FolderIndex.remove(place)
     with FolderIndex(place) as index:
         index.begin(model, "model")
-        problems: dict[str, str] = {}
-        index.update(root, walk(root, problems), model, problems)
-        assert not problems, problems
+        found = walk(root)
+        index.update(root, found, model)
+        assert not found.problems, found.problems
 
 
 def compared(place: Path, texts: list[str], rows: np.ndarray) -> None:

@@ -15,7 +15,7 @@ from grilly.commands.cutting import Part, paragraphs
 from grilly.commands.reading import EVERY, KINDS, need_module, records
 from grilly.errors import InvalidArgumentError
 
-__all__ = ["File", "documents", "walk"]
+__all__ = ["File", "Listed", "documents", "walk"]
 
 HTML = {".html", ".htm", ".xhtml"}
 #: Elements that divide text, and those of which no text is shown.
@@ -31,30 +31,34 @@ BEGINNING, BLOCK = 1 << 13, 1 << 20
 RECENT = 100_000_000
 
 
+#: A file's size, and when it was last changed, in nanoseconds; -1 for a moment ago.
+File = tuple[int, int]
+
+
 @closed()
-class File(NamedTuple):
-    """A file's size, and when it was last changed, in nanoseconds; -1 for a moment ago."""
+class Listed(NamedTuple):
+    """The files of a folder by their paths in it, and those that are left out, with the reason."""
 
-    size: int
-    changed: int
+    files: dict[str, File]
+    problems: dict[str, str]
 
 
-def walk(root: Path, problems: dict[str, str]) -> dict[str, File]:
-    """The files below a folder by their paths in it, without files and folders whose name starts with a dot.
+def walk(root: Path) -> Listed:
+    """The files below a folder, without files and folders whose name starts with a dot.
 
     Args:
         root: The folder. A link to a folder is not followed.
-        problems: Gets the folders and files that cannot be read, with the reason.
 
     Example:
         >>> import pathlib, tempfile
         >>> from grilly.commands.documents import walk
         >>> root = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (root / "a.txt").write_text("A cat."), (root / ".b.txt").write_text("hidden")
-        >>> {path: file.size for path, file in walk(root, {}).items()}
+        >>> {path: size for path, (size, _) in walk(root).files.items()}
         {'a.txt': 6}
     """
     found: dict[str, File] = {}
+    problems: dict[str, str] = {}
     folders = [""]
     recent = time.time_ns() - RECENT
     while folders:
@@ -66,19 +70,21 @@ def walk(root: Path, problems: dict[str, str]) -> dict[str, File]:
                         continue
                     path = f"{folder}{entry.name}"
                     try:
-                        path.encode()
+                        if not path.isascii():
+                            path.encode()
                         if entry.is_dir(follow_symlinks=False):
                             folders.append(f"{path}/")
                         elif entry.is_file():
                             stat = entry.stat()
-                            found[path] = File(stat.st_size, stat.st_mtime_ns if stat.st_mtime_ns < recent else -1)
+                            changed = stat.st_mtime_ns
+                            found[path] = stat.st_size, changed if changed < recent else -1
                     except UnicodeEncodeError:
                         problems[ascii(path)] = "its name is not UTF-8"
                     except OSError as error:
                         problems[path] = str(error.strerror)
         except OSError as error:
             problems[folder or "."] = str(error.strerror)
-    return found
+    return Listed(found, problems)
 
 
 def documents(path: str) -> Iterator[list[Part]]:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from grilly.closed import closed
 from grilly.commands.ahead import Ahead
 from grilly.commands.cutting import MOST, Cutter
-from grilly.commands.documents import File
+from grilly.commands.documents import File, Listed
 from grilly.commands.index_tables import Tables
 from grilly.commands.model_digest import digest, state
 from grilly.commands.pieces import pieces
@@ -130,11 +130,12 @@ class FolderIndex:
             self._tables.set(model=name, digest=own, state=now, cut=cut, dtype=model.dtype)
         return told
 
-    def changed(self, found: dict[str, File]) -> tuple[list[str], list[str]]:
-        """The files that are new or not as they were, and those that are gone."""
-        known = self._tables.files()
-        changed = sorted(path for path, own in found.items() if known.get(path) != own)
-        return changed, sorted(known.keys() - found.keys())
+    def _changed(self, files: dict[str, File]) -> tuple[list[str], set[str], list[str]]:
+        """The files that are new or not as they were, those of them that are not new, and the files that are gone."""
+        rows = self._base.execute("SELECT path, size, changed FROM files")  # without a size if it was not read whole
+        known = {path: (size, changed) for path, size, changed in rows}
+        changed = sorted([path for path, own in files.items() if known.get(path) != own])
+        return changed, known.keys() & set(changed), sorted(known.keys() - files.keys())
 
     def _opened(self) -> RowFile:
         """The file of rows; an empty one if that is damaged, so that all texts are embedded again."""
@@ -144,36 +145,27 @@ class FolderIndex:
             self._rows.unlink(missing_ok=True)
             return RowFile(self._rows, resume=True)
 
-    def update(
-        self,
-        root: Path,
-        found: dict[str, File],
-        model: Any,
-        problems: dict[str, str],
-        told: Callable[[int, float], object] | None = None,
-    ) -> int:
+    def update(self, root: Path, found: Listed, model: Any, told: Callable[[int, float], object] | None = None) -> int:
         """Takes in files that are new or changed, drops those that are gone, and gives each text a row that has none.
 
         Args:
             root: The folder.
-            found: Its files.
+            found: Its files; their problems get those that turn out to be left out.
             model: That of `begin`.
-            problems: Gets the files that are left out, with the reason.
             told: Called with the texts that were embedded, and the share of the work that is done.
 
         Returns:
             How many texts were embedded.
         """
-        changed, gone = self.changed(found)
+        changed, known, gone = self._changed(found.files)
         stop = threading.Event()
         count = 0
         with self._opened() as rows:
-            known = self._tables.files().keys() & set(changed)
-            taking = TakingIn(self._tables, rows.rows, known, {path: found[path] for path in changed})
+            taking = TakingIn(self._tables, rows.rows, known, {path: found.files[path] for path in changed})
             cutter = Cutter(model)
             reading = [pieces(root, changed[number::READERS], cutter) for number in range(READERS)]
             with Ahead(reading, WAITING, stop) as read:
-                taken = Ahead([taking.texts(gone, read, problems)], WAITING, stop)
+                taken = Ahead([taking.texts(gone, read, found.problems)], WAITING, stop)
                 try:
                     for texts, share in taken:
                         while len(texts) < TEXTS and taken.ready():
@@ -199,9 +191,10 @@ class FolderIndex:
 
     def _compact(self, count: int) -> None:
         """Writes the rows anew where most of them are of texts that are gone."""
-        order = self._base.execute("SELECT row, id FROM texts ORDER BY row").fetchall()
-        if count <= 2 * len(order) + SPARE:
+        [(left,)] = self._base.execute("SELECT count(*) FROM texts")
+        if count <= 2 * left + SPARE:
             return
+        order = self._base.execute("SELECT row, id FROM texts ORDER BY row").fetchall()
         rows = np.load(self._rows, mmap_mode="r")
         before, number = self._rows, int(self.setting("rows") or 0) + 1
         path = self.place / f"rows-{number}.npy"

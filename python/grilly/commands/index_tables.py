@@ -88,8 +88,3 @@ class Tables:
         """Forgets all files and texts, when the transaction ends."""
         for table in ("files", "texts", "pieces"):
             self.base.execute(f"DELETE FROM {table}")
-
-    def files(self) -> dict[str, tuple[int | None, int | None]]:
-        """Size and time of each file when it was read, by its path; None of one that was not read to its end."""
-        found = self.base.execute("SELECT path, size, changed FROM files")
-        return {path: (size, changed) for path, size, changed in found}

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from grilly import SentenceTransformer
-from grilly.commands.documents import walk
+from grilly.commands.ahead import Ahead
+from grilly.commands.documents import Listed, walk
 from grilly.commands.folder_index import NAME, FolderIndex, Hit
 from grilly.commands.table import command
 from grilly.errors import InvalidArgumentError
@@ -42,11 +44,11 @@ def main(given: argparse.Namespace) -> int:
     place = given.index or root / NAME
     if given.rebuild:
         FolderIndex.remove(place)
-    with FolderIndex(place) as index:
+    with FolderIndex(place) as index, Ahead([listed(root)], 1, threading.Event()) as walked:
         name = given.model or index.setting("model") or MODEL
         own = index.setting("dtype") if name == index.setting("model") else None
         with SentenceTransformer(name, device=given.device, dtype=given.dtype or own) as model:
-            update(index, root, model, name)
+            update(index, root, model, name, next(walked))
             unit = model.similarity_fn_name != "dot"
             query = model.encode_query(given.query, normalize_embeddings=unit, show_progress_bar=False)
         hits = index.search(query, given.top_k)
@@ -58,22 +60,26 @@ def main(given: argparse.Namespace) -> int:
     return 0
 
 
-def update(index: FolderIndex, root: Path, model: Any, name: str) -> None:
+def listed(root: Path) -> Iterator[Listed]:
+    """The files of a folder, which a thread lists while the model is loaded."""
+    yield walk(root)
+
+
+def update(index: FolderIndex, root: Path, model: Any, name: str, found: Listed) -> None:
     """Brings the index of a folder up to date; problems and progress are on stderr."""
     before = index.begin(model, name)
     if before:
         print(f"the index was {before}: all files are embedded again with {name} in {model.dtype}", file=sys.stderr)
-    problems: dict[str, str] = {}
-    files = walk(root, problems)
     if index.place.resolve().is_relative_to(root.resolve()):  # one whose name does not begin with a dot
         own = index.place.resolve().relative_to(root.resolve()).as_posix()
-        files = {path: file for path, file in files.items() if not path.startswith(f"{own}/")}
+        for path in [path for path in found.files if path.startswith(f"{own}/")]:
+            del found.files[path]
     with shown() as told:
-        index.update(root, files, model, problems, told)
-    for path, problem in list(problems.items())[:LISTED]:
+        index.update(root, found, model, told)
+    for path, problem in list(found.problems.items())[:LISTED]:
         print(f"{root / path}: left out: {problem}", file=sys.stderr)
-    if len(problems) > LISTED:
-        print(f"and {len(problems) - LISTED} more files are left out", file=sys.stderr)
+    if len(found.problems) > LISTED:
+        print(f"and {len(found.problems) - LISTED} more files are left out", file=sys.stderr)
 
 
 @contextmanager

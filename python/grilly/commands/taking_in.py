@@ -69,7 +69,7 @@ class TakingIn:
             with self._base:
                 new = self._store(given)
             ended += sum(piece.ends for piece in given)
-            parts = (size / max(self._found[path].size, size) for path, (_, size) in self._unfinished.items())
+            parts = (size / max(self._found[path][0], size) for path, (_, size) in self._unfinished.items())
             yield new, (ended + sum(parts)) / work
         if self._tables.setting("unused"):
             with self._base:
