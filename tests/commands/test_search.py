@@ -271,6 +271,13 @@ def test_what_is_no_folder(name, words, folder, capsys):
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
+def test_a_name_of_two_lines_is_printed_on_one(folder, small, capsys):
+    (folder / "two\nlines.txt").write_text("A cat.")
+    assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
+    assert "two\\nlines.txt':1  " in capsys.readouterr().out
+
+
 def test_an_empty_folder(tmp_path, small, capsys):
     (tmp_path / "empty").mkdir()
     assert main(["search", "cats", str(tmp_path / "empty"), *small]) == 1

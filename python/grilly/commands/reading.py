@@ -104,6 +104,8 @@ def records(path: str, kind: str | None = None, field: str | None = None) -> Ite
     """
     if path == "-":
         file: BinaryIO = sys.stdin.buffer
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            print("texts are read from this terminal, a line each; Ctrl-D ends them", file=sys.stderr)
         if kind is None and isinstance(file, io.BufferedReader) and file.peek(1)[:1] == b"{":
             kind = "jsonl"
         yield from _of(file, "stdin", kind or "lines", field)

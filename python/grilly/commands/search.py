@@ -121,4 +121,5 @@ def as_text(root: Path, hit: Hit) -> str:
     width = max(min(shutil.get_terminal_size().columns, 120), 40)
     indent = "    "
     text = textwrap.fill(shown, width, initial_indent=indent, subsequent_indent=indent)
-    return f"{root / hit.path}:{hit.line}  {hit.score:.3f}\n{text}"
+    path = str(root / hit.path)
+    return f"{path if path.isprintable() else ascii(path)}:{hit.line}  {hit.score:.3f}\n{text}"
