@@ -395,6 +395,22 @@ def test_what_stops_an_update_leaves_an_index_that_goes_on(folder, small, capsys
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
+def test_ctrl_c_ends_a_search_at_once(shell, small, tmp_path):
+    (tmp_path / "many").mkdir()
+    lines = (json.dumps({"text": f"Text number {n}. " * 8}) for n in range(20000))
+    (tmp_path / "many" / "all.jsonl").write_text("\n".join(lines))
+    command = [sys.executable, "-m", "grilly", "search", "x", str(tmp_path / "many"), *small]
+    process = subprocess.Popen(command, env=shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    rows, end = tmp_path / "many" / ".grilly-index" / "rows-0.npy", time.monotonic() + 100
+    while time.monotonic() < end and not (rows.exists() and rows.stat().st_size):
+        time.sleep(0.01)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=60)
+    assert process.returncode == 130 and told == (b"", b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 def test_a_kill_loses_no_text_that_has_a_row(shell, small, tmp_path, capsys, monkeypatch):
     root = tmp_path / "many"
     root.mkdir()

@@ -83,7 +83,7 @@ class FolderIndex:
         told = (
             f"read: {error}; --rebuild makes it again"
             if damaged
-            else f"written: {error}; --index PATH puts it elsewhere"
+            else f"written: {getattr(error, 'strerror', None) or error}; --index PATH puts it elsewhere"
         )
         return InvalidArgumentError(f"the index {self.place} cannot be {told}")
 
