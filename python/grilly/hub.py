@@ -134,7 +134,8 @@ def resolve(
                 logger.debug("model %s: %s %s", text, found.found, found.folder)
                 return found
             tried.append(found)
-        tried[-1] += nearest(text.removeprefix(f"{organisation}/"), at_hand(roots, organisation))
+        bare, known = text.removeprefix(f"{organisation}/"), at_hand(roots, organisation)
+        tried[-1] += "" if bare in known else nearest(bare, known)
     raise ModelNotFoundError(f"no model called {text!r}: " + "; ".join(tried))
 
 

@@ -84,6 +84,17 @@ def test_stdin_and_stdout(grilly, small, expected):
     assert grilly("embed", *small, stdin="").stdout == ""
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+def test_a_pipe_in_place_of_a_file_is_read_once(small, expected, tmp_path):
+    """As of the shell's `<(command)`."""
+    reading, writing = os.pipe()
+    os.write(writing, "\n".join(TEXTS).encode())
+    os.close(writing)
+    assert main(["embed", f"/dev/fd/{reading}", "-o", str(tmp_path / "out.npy"), *small]) == 0
+    os.close(reading)
+    assert np.array_equal(np.load(tmp_path / "out.npy"), expected)
+
+
 def test_parquet_is_read(small, expected, tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"body": TEXTS, "id": range(len(TEXTS))}), tmp_path / "in.parquet")
@@ -172,7 +183,7 @@ def test_a_kill_loses_no_more_than_a_part(ending, small, shell, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("no.txt", "no.txt"),
+        ("no.txt", "no.txt: No such file or directory"),
         ("in.txt -o out.pickle", "expected a file that ends with .npy, .jsonl"),
         ("in.txt --resume", "--resume goes on with the file of --output"),
         ("in.txt -o out.parquet --resume", "a Parquet file is readable when it is whole"),
@@ -183,6 +194,9 @@ def test_a_kill_loses_no_more_than_a_part(ending, small, shell, tmp_path):
         ("in.txt -o out.npy --prompt-name quest", "prompt_name is 'quest'"),
         ("in.jsonl --field body", "in.jsonl:1 has no text called body"),
         ("broken.jsonl", "broken.jsonl:2 is not JSON"),
+        ("broken.jsonl -o out.npy", "broken.jsonl:2 is not JSON"),
+        ("broken.jsonl -o out.jsonl", "broken.jsonl:2 is not JSON"),
+        ("broken.jsonl -o out.sqlite", "broken.jsonl:2 is not JSON"),
         ("number.jsonl", "number.jsonl:1 is a int"),
         ("latin.txt", "latin.txt:2 is not UTF-8: byte 2 of the line is 0xe4; iconv"),
         ("two.csv", "two.csv:2 has no text called text; --field takes the name of one that it has: a, b"),
@@ -199,7 +213,7 @@ def test_what_is_refused(arguments, words, inputs, small, tmp_path, capsys, monk
     (tmp_path / "two.csv").write_text("a,b\n1,2\n")
     assert main(["embed", *arguments.split(), *small]) == 1
     assert words in capsys.readouterr().err
-    assert not list(tmp_path.glob("out*.part")) and not (tmp_path / "out.parquet").exists()
+    assert not list(tmp_path.glob("out*"))
 
 
 def test_an_unknown_model_names_every_place(inputs, tmp_path, capsys, monkeypatch):

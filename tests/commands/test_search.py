@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from grilly import SentenceTransformer
 from grilly.__main__ import main
-from grilly.commands import documents, folder_index
+from grilly.commands import documents, folder_index, pieces, taking_in
 from grilly.commands.cutting import Cutter, paragraphs
 from grilly.commands.folder_index import FolderIndex
 
@@ -85,14 +86,22 @@ class Counted:
 
     def __init__(self, monkeypatch) -> None:
         self.texts, self.files = [], []
-        embed, read = FolderIndex.embed, folder_index.documents
-        monkeypatch.setattr(FolderIndex, "embed", lambda *given: self.texts.append(embed(*given)))
-        monkeypatch.setattr(folder_index, "documents", lambda path: self.files.append(path.name) or read(path))
+        update, read = FolderIndex.update, pieces.documents
+        monkeypatch.setattr(FolderIndex, "update", lambda *given: self.texts.append(update(*given)))
+        monkeypatch.setattr(pieces, "documents", lambda path: self.files.append(os.path.basename(path)) or read(path))
 
     def run(self, capsys, root, *options) -> tuple[int, list[str]]:
         self.texts, self.files = [], []
         self.hits = found(capsys, "cats", root, "--top-k", "50", *options)
         return self.texts[0], sorted(self.files)
+
+
+def test_a_record_without_a_text_of_that_name_is_all_that_it_says(folder, small, capsys):
+    (folder / "people.csv").write_text("id,name,town,born\n7,Ada,London,1815\n8,,,1900\n")
+    (folder / "points.csv").write_text("x,y\n1,2\n3,4\n")
+    hits = found(capsys, "Ada", folder, "--top-k", "50", *small)
+    told = [(Path(hit["path"]).name, hit["line"], hit["text"]) for hit in hits]
+    assert ("people.csv", 2, "Ada\nLondon") in told and len(told) == 7
 
 
 def test_only_what_changed_is_read_and_embedded_again(folder, small, capsys, monkeypatch):
@@ -135,7 +144,8 @@ def test_a_file_that_changed_a_moment_ago_is_read_again(folder, small, capsys, m
 
 def test_results_are_those_of_a_new_index(folder, small, capsys, monkeypatch, tmp_path):
     """After many changes, with rows that are written anew."""
-    monkeypatch.setattr(folder_index, "FILES", 2)
+    monkeypatch.setattr(taking_in, "TOGETHER", 60)
+    monkeypatch.setattr(pieces, "TOGETHER", 30)
     found(capsys, "cats", folder, *small)
     for number in range(40):
         (folder / f"{number}.txt").write_text("".join(f"Text {number} {n}.\n\n" for n in range(40)) * (1 + number % 3))
@@ -150,16 +160,53 @@ def test_results_are_those_of_a_new_index(folder, small, capsys, monkeypatch, tm
     assert sorted(map(str, hits)) == sorted(map(str, anew)) and len(hits) > 8
 
 
-def test_the_index_is_one_of_a_model(folder, small, checkpoint, capsys):
-    found(capsys, "cats", folder, *small)
-    # The same model under another name, or in another type, keeps the rows.
+def test_the_index_is_one_of_a_model(folder, small, checkpoint, capsys, monkeypatch):
+    counted = Counted(monkeypatch)
+    assert counted.run(capsys, folder, *small)[0] == 6
+    # The same model under another name keeps the rows; its files are not read again where they are as they were.
     again = folder.parent / "again"
     shutil.copytree(checkpoint("base"), again)
-    for options in (["--model", str(again)], ["--model", str(again), "--dtype", "bfloat16"]):
-        assert main(["search", "cats", str(folder), *options]) == 0
-        assert "another model" not in capsys.readouterr().err
+    (again / "README.md").write_text("A copy.")
+    assert counted.run(capsys, folder, "--model", str(again))[0] == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_index, "digest", lambda folder: pytest.fail("the files of the model are read"))
+        assert counted.run(capsys, folder)[0] == 0
     assert main(["search", "cats", str(folder), "--model", str(checkpoint("pooling_old_cls"))]) == 0
     assert "the index was of another model: all files are embedded again" in capsys.readouterr().err
+
+
+def test_a_model_that_differs_in_one_number_is_another(folder, small, checkpoint, capsys):
+    """Its vectors would be near those of the index, and of no use beside them."""
+    found(capsys, "cats", folder, *small)
+    near = folder.parent / "near"
+    shutil.copytree(checkpoint("base"), near)
+    weights = near / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+    assert main(["search", "cats", str(folder), "--model", str(near), "--device", "cpu"]) == 0
+    assert "the index was of another model" in capsys.readouterr().err
+
+
+def test_the_type_of_the_rows_is_kept(folder, small, capsys):
+    found(capsys, "cats", folder, *small)
+    assert main(["search", "cats", str(folder), "--dtype", "bfloat16"]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("the index was in float32: all files are embedded again") and "in bfloat16" in told
+    for options in ([], ["--dtype", "bfloat16"]):
+        assert main(["search", "cats", str(folder), *options]) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_an_index_that_does_not_tell_its_model_is_made_again(folder, small, capsys):
+    """As earlier versions made them, with the vector of a text in place of the digest."""
+    expected = found(capsys, "cats", folder, *small)
+    with sqlite3.connect(folder / ".grilly-index" / "index.sqlite") as base:
+        base.execute("DELETE FROM settings WHERE name IN ('digest', 'state', 'dtype')")
+        base.execute("INSERT INTO settings VALUES ('probe', x'00')")
+    assert main(["search", "cats", str(folder), "--device", "cpu"]) == 0
+    assert "the index was of an earlier version of grilly: all files are embedded again" in capsys.readouterr().err
+    assert found(capsys, "cats", folder) == expected
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_found(folder, small, capsys, monkeypatch):
@@ -170,14 +217,14 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_found(folder, small, capsy
     (folder / "gone").symlink_to(folder / "nowhere")
     (folder / "loop").symlink_to(folder)
     os.mkfifo(folder / "pipe")
-    readable = folder_index.documents
+    readable = pieces.documents
 
     def denied(path):
-        if path.name == "cats.txt":
-            raise PermissionError(13, "Permission denied", str(path))
+        if os.path.basename(path) == "cats.txt":
+            raise PermissionError(13, "Permission denied", path)
         return readable(path)
 
-    monkeypatch.setattr(folder_index, "documents", denied)
+    monkeypatch.setattr(pieces, "documents", denied)
     assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
     captured = capsys.readouterr()
     told = captured.err.splitlines()
@@ -186,7 +233,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_found(folder, small, capsy
     assert any(line.startswith(f"{folder / 'broken.jsonl'}: left out: ") and "is not JSON" in line for line in told)
     assert len(told) == 3 and "money.md" in captured.out and "binary" not in captured.out
     # The one that may be read now is; the others are as they were.
-    monkeypatch.setattr(folder_index, "documents", readable)
+    monkeypatch.setattr(pieces, "documents", readable)
     assert main(["search", "cats", str(folder), "--top-k", "50"]) == 0
     captured = capsys.readouterr()
     assert captured.err == "" and "cats.txt" in captured.out
@@ -222,6 +269,13 @@ def test_pdfs_have_pages_or_name_the_package(folder, small, capsys, monkeypatch)
 def test_what_is_no_folder(name, words, folder, capsys):
     assert main(["search", "cats", str(folder / name)]) == 1
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
+def test_a_name_of_two_lines_is_printed_on_one(folder, small, capsys):
+    (folder / "two\nlines.txt").write_text("A cat.")
+    assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
+    assert "two\\nlines.txt':1  " in capsys.readouterr().out
 
 
 def test_an_empty_folder(tmp_path, small, capsys):
@@ -263,6 +317,99 @@ def test_a_damaged_index(folder, small, capsys):
     assert "of another version; --rebuild" in capsys.readouterr().err
 
 
+def test_a_file_of_several_pieces(folder, small, capsys, monkeypatch, tmp_path):
+    """Also one that turns out to be wrong in a later piece, and one whose reading ends there."""
+    monkeypatch.setattr(pieces, "TOGETHER", 4)
+    monkeypatch.setattr(taking_in, "TOGETHER", 6)
+    lines = [json.dumps({"text": f"Text number {n}."}) for n in range(30)]
+    (folder / "long.jsonl").write_text("\n".join(lines))
+    counted = Counted(monkeypatch)
+    assert counted.run(capsys, folder, *small)[0] == 36
+    assert sum(hit["path"].endswith("long.jsonl") for hit in counted.hits) == 30
+    (folder / "long.jsonl").write_text("\n".join([*lines, "{"]))
+    assert main(["search", "cats", str(folder), "--top-k", "90"]) == 0
+    told = capsys.readouterr()
+    assert "long.jsonl:31 is not JSON" in told.err and "long.jsonl:" not in told.out
+    assert counted.run(capsys, folder)[1] == []  # it is as it was
+    (folder / "long.jsonl").write_text("\n".join(lines))
+    read = pieces.documents
+
+    def interrupted(path):
+        for number, own in enumerate(read(path)):
+            if number == 20:
+                raise OSError(5, "Input/output error", path)
+            yield own
+
+    monkeypatch.setattr(pieces, "documents", interrupted)
+    assert main(["search", "cats", str(folder), "--top-k", "90"]) == 0
+    told = capsys.readouterr()
+    assert "long.jsonl: left out: Input/output error" in told.err and "long.jsonl:" not in told.out
+    monkeypatch.setattr(pieces, "documents", read)
+    hits = found(capsys, "cats", folder, "--top-k", "90", *small)
+    anew = found(capsys, "cats", folder, "--top-k", "90", "--index", str(tmp_path / "new"), *small)
+    assert sorted(map(str, hits)) == sorted(map(str, anew))  # of equal scores the order is that of rows
+    assert len(hits) == 36
+
+
+def test_what_stops_an_update_leaves_an_index_that_goes_on(folder, small, capsys, monkeypatch, tmp_path):
+    """An error of the model, of the tables, and Ctrl-C, after some rows."""
+    monkeypatch.setattr(pieces, "TOGETHER", 4)
+    monkeypatch.setattr(taking_in, "TOGETHER", 4)
+    monkeypatch.setattr(folder_index, "TEXTS", 4)
+    for number in range(50):
+        (folder / f"{number}.txt").write_text(f"Text number {number}.")
+    store, embed = taking_in.TakingIn._store, FolderIndex._embed
+    for error, kind, name, whole in (
+        (KeyboardInterrupt(), FolderIndex, "_embed", embed),
+        (sqlite3.OperationalError("disk is full"), taking_in.TakingIn, "_store", store),
+        (MemoryError(), FolderIndex, "_embed", embed),
+    ):
+        calls = []
+
+        def fails(*given, error=error, whole=whole, calls=calls):
+            calls.append(1)
+            if len(calls) == 3:
+                raise error
+            return whole(*given)
+
+        monkeypatch.setattr(kind, name, fails)
+        if isinstance(error, sqlite3.Error):
+            assert main(["search", "cats", str(folder), *small]) == 1
+            assert "cannot be written: disk is full" in capsys.readouterr().err
+        else:
+            with pytest.raises(type(error)):
+                main(["search", "cats", str(folder), *small])
+        monkeypatch.setattr(kind, name, whole)
+        rows = np.load(folder / ".grilly-index" / "rows-0.npy")
+        assert 0 < len(rows) < 56
+    end = time.monotonic() + 10
+    while (running := [thread for thread in threading.enumerate() if "_run" in thread.name]) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not running
+    counted = Counted(monkeypatch)
+    texts, _ = counted.run(capsys, folder, *small)
+    assert 0 < texts < 56
+    hits = found(capsys, "cats", folder, "--top-k", "90", *small)
+    anew = found(capsys, "cats", folder, "--top-k", "90", "--index", str(tmp_path / "new"), *small)
+    assert sorted(map(str, hits)) == sorted(map(str, anew))  # of equal scores the order is that of rows
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
+def test_ctrl_c_ends_a_search_at_once(shell, small, tmp_path):
+    (tmp_path / "many").mkdir()
+    lines = (json.dumps({"text": f"Text number {n}. " * 8}) for n in range(20000))
+    (tmp_path / "many" / "all.jsonl").write_text("\n".join(lines))
+    command = [sys.executable, "-m", "grilly", "search", "x", str(tmp_path / "many"), *small]
+    process = subprocess.Popen(command, env=shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    rows, end = tmp_path / "many" / ".grilly-index" / "rows-0.npy", time.monotonic() + 100
+    while time.monotonic() < end and not (rows.exists() and rows.stat().st_size):
+        time.sleep(0.01)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=60)
+    assert process.returncode == 130 and told == (b"", b"")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 def test_a_kill_loses_no_text_that_has_a_row(shell, small, tmp_path, capsys, monkeypatch):
     root = tmp_path / "many"
@@ -276,7 +423,8 @@ def test_a_kill_loses_no_text_that_has_a_row(shell, small, tmp_path, capsys, mon
     process.wait()
     counted = Counted(monkeypatch)
     texts, files = counted.run(capsys, root, *small)
-    assert 0 < texts <= 20000 - 2048 and files == [] and len(counted.hits) == 50
+    # If it was not read to its end, a file is read again; of its texts many have a row.
+    assert 0 < texts <= 20000 - 2048 and files in ([], ["all.jsonl"]) and len(counted.hits) == 50
     hits = found(capsys, "cats", root, "--top-k", "50", "--index", str(tmp_path / "new"), *small)
     assert [hit["text"] for hit in hits] == [hit["text"] for hit in counted.hits]
 

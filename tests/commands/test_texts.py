@@ -38,7 +38,7 @@ def test_similarity(real, cosines, capsys):
 
 def test_clusters(texts, real, capsys):
     lines = printed(capsys, "cluster", texts, *real)
-    assert lines[0] == "cluster 1, 3 texts" and lines[-1] == "1 clusters; 1 of 4 texts are in none"
+    assert lines[0] == "cluster 1, 3 texts" and lines[-1] == "1 cluster; 1 of 4 texts are in none"
     assert {line.split()[0] for line in lines[1:4]} == {"1", "2", "4"}
     [group] = [json.loads(line) for line in printed(capsys, "cluster", texts, "--threshold", "0.9", "--json", *real)]
     assert group == {"cluster": 1, "texts": [{"line": 1, "text": TEXTS[0]}, {"line": 4, "text": TEXTS[3]}]}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from models import heads
 
-from grilly import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
+from grilly import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder, VulkanSentenceTransformer
 from grilly.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -62,6 +62,19 @@ def test_the_real_model_of_its_modules(real_model_path, tmp_path):
     del model
     for copy in (again, SentenceTransformer(tmp_path / "saved", device="cpu")):
         assert np.array_equal(copy.encode(TEXTS), expected) and copy.max_seq_length == 256
+
+
+def test_upstreams_class_takes_modules_in_place_of_its_default_name(parts, tiny_model, caplog):
+    caplog.set_level("INFO", "grilly")
+    with made(*parts, kind=VulkanSentenceTransformer) as model:
+        rows = model.encode(TEXTS)
+        assert model.model_name == str(tiny_model) and parts[0] == model[0]
+        again = pickle.loads(pickle.dumps(model))
+    assert isinstance(again, VulkanSentenceTransformer) and np.array_equal(again.encode(TEXTS), rows)
+    expected = SentenceTransformer(tiny_model, device="cpu").encode(TEXTS, normalize_embeddings=True)
+    assert np.array_equal(rows, expected) and "modules are ignored" not in caplog.text
+    with pytest.raises(InvalidTypeError, match=r"modules\[1\] is of type object"):
+        made(parts[0], object(), kind=VulkanSentenceTransformer)
 
 
 def test_without_a_limit_it_is_that_of_the_tokenizer(real_model_path):

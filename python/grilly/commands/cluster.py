@@ -34,7 +34,7 @@ def main(given: argparse.Namespace) -> int:
             print("\n".join(f"  {record.line}  {' '.join(record.text.split())}" for record in members))
     if not given.json:
         alone = len(found) - sum(map(len, groups))
-        print(f"{len(groups)} clusters; {alone} of {len(found)} texts are in none")
+        print(f"{len(groups)} cluster{'s' * (len(groups) != 1)}; {alone} of {len(found)} texts are in none")
     return 0
 
 

@@ -67,9 +67,11 @@ class Cutter:
         Paragraphs are joined until they have half of the tokens, so that a heading stays with what it is of. No token
         has less than a byte: short documents need no tokenizer.
         """
-        if sum(len(part.text.encode(errors="replace")) + 1 for part in parts) <= self.limit:
-            if parts:
-                yield Part(parts[0].line, "\n".join(part.text for part in parts))
+        if not parts:
+            return
+        whole = "\n".join([part.text for part in parts])
+        if len(whole.encode(errors="replace")) < self.limit:
+            yield Part(parts[0].line, whole)
             return
         held: list[str] = []
         first = size = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -29,6 +30,7 @@ def main(given: argparse.Namespace) -> int:
     """
     target = None if given.output in (None, "-") else Path(given.output)
     checked(target, given)
+    made = target is not None and not target.exists()
     for path in given.inputs:
         if path != "-":
             open(path, "rb").close()  # one that is missing is told before a model is loaded
@@ -41,7 +43,12 @@ def main(given: argparse.Namespace) -> int:
         }  # fmt: skip
         count = counted(given.inputs, given.input_format)
         if target is not None and target.suffix == ".npy":
-            rows = model.encode(Stream(texts, count), out=target, resume=given.resume, **options)
+            try:
+                rows = model.encode(Stream(texts, count), out=target, resume=given.resume, **options)
+            except BaseException:
+                if made and target.exists() and not target.stat().st_size:
+                    target.unlink()
+                raise
             said(len(rows), target)
             return 0
         writer: Writer = JsonLines(None, False) if target is None else WRITERS[target.suffix](target, given.resume)
@@ -55,6 +62,8 @@ def main(given: argparse.Namespace) -> int:
             done = True
         finally:
             writer.close(done)
+            if made and target is not None and not done and not writer.rows:
+                target.unlink(missing_ok=True)
         said(writer.rows, target)
     return 0
 
@@ -112,7 +121,8 @@ def counted(paths: list[str], kind: str | None) -> int | None:
         >>> from grilly.commands.embed import counted
         >>> counted(["-"], None)
     """
-    if any(path == "-" or kind_of(path, kind) not in ("lines", "jsonl") for path in paths):
+    # A pipe, such as the shell's <(command), is read once.
+    if any(not os.path.isfile(path) or kind_of(path, kind) not in ("lines", "jsonl") for path in paths):
         return None
     total = 0
     for path in paths:

@@ -2,15 +2,18 @@
 
 A text has one row, wherever it stands: files that move, and parts that stay in a file that changes, keep theirs. What
 is committed stays after a kill: files that were read, and texts that have a row.
+
+Files are read in threads, stored in another, and embedded in the thread of the caller, all at once:
+
+    pieces of files ── taking_in ──▶ texts without a row ── encode ──▶ rows
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
-import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.closed import closed
+from grilly.commands.ahead import Ahead
 from grilly.commands.cutting import MOST, Cutter
-from grilly.commands.documents import File, documents
-from grilly.commands.reading import Stream
-from grilly.errors import GrillyError, InvalidArgumentError
+from grilly.commands.documents import File, Listed
+from grilly.commands.index_tables import Tables
+from grilly.commands.model_digest import digest, state
+from grilly.commands.pieces import pieces
+from grilly.commands.taking_in import TakingIn
+from grilly.errors import InvalidArgumentError
 from grilly.row_file import RowFile
 from grilly.search import Index
 
@@ -29,20 +36,10 @@ __all__ = ["FolderIndex", "Hit", "NAME"]
 
 #: The index lies in the folder, under this name: it moves with the files, goes with them, and needs no home folder.
 NAME = ".grilly-index"
-TABLES = """
-CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, size INTEGER, changed INTEGER);
-CREATE TABLE texts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE NOT NULL, text TEXT NOT NULL, row INTEGER);
-CREATE TABLE pieces (file INTEGER NOT NULL, line INTEGER NOT NULL, text INTEGER NOT NULL);
-CREATE INDEX pieces_of_file ON pieces (file);
-CREATE INDEX pieces_of_text ON pieces (text);
-CREATE INDEX texts_by_row ON texts (row);
-"""
-VERSION = 1
-#: A text whose vector tells models apart, and the least cosine of two that are the same in different types.
-PROBE, SAME = "Which model wrote this index? 1, 2, 3.", 0.98
-#: Files that are read, and texts that a CPU encodes, between two commits.
-FILES, TEXTS_OF_CPU = 1000, 2048
+#: Threads that read files, and what waits of each, and of the one that stores, at most.
+READERS, WAITING = 2, 4
+#: Texts that are encoded at a time at most, after which rows are written, and of a batch on a GPU.
+TEXTS, TEXTS_OF_CPU, BATCH = 8192, 2048, 256
 #: Rows of texts that are gone, beside as many as there are others, before rows are written anew.
 SPARE = 1024
 
@@ -75,50 +72,20 @@ class FolderIndex:
             ignored = place / ".gitignore"
             if not ignored.exists():
                 ignored.write_text("*\n", encoding="utf-8")
-            self._base = self._open()
+            self._tables = Tables(place)
         except (OSError, sqlite3.Error) as error:
             raise self._problem(error) from error
+        self._base = self._tables.base
+        self.setting = self._tables.setting
 
     def _problem(self, error: Exception) -> InvalidArgumentError:
         damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
         told = (
             f"read: {error}; --rebuild makes it again"
             if damaged
-            else f"written: {error}; --index PATH puts it elsewhere"
+            else f"written: {getattr(error, 'strerror', None) or error}; --index PATH puts it elsewhere"
         )
         return InvalidArgumentError(f"the index {self.place} cannot be {told}")
-
-    def _open(self) -> sqlite3.Connection:
-        """The tables, which no other process has until they are closed."""
-        base = sqlite3.connect(self.place / "index.sqlite", timeout=0.2)
-        try:
-            base.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._lock(base)
-            [(version,)] = base.execute("PRAGMA user_version")
-            if version not in (0, VERSION):
-                raise InvalidArgumentError(f"the index {self.place} is of another version; --rebuild makes it again")
-            if not version:
-                for statement in TABLES.split(";"):
-                    base.execute(statement)
-                base.execute(f"PRAGMA user_version = {VERSION}")
-            base.commit()
-        except BaseException:
-            base.close()
-            raise
-        return base
-
-    def _lock(self, base: sqlite3.Connection) -> None:
-        """Begins a transaction when no other process has the tables; a signal is handled in between."""
-        said = False
-        while not base.in_transaction:
-            try:
-                base.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    raise
-                if not said:
-                    print(f"waiting for another process that has the index {self.place}", file=sys.stderr)
-                said = True
 
     @staticmethod
     def remove(place: Path) -> None:
@@ -130,136 +97,105 @@ class FolderIndex:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._base.close()
+        self._tables.close()
         if isinstance(error, sqlite3.Error):
             raise self._problem(error) from error
-
-    def setting(self, name: str) -> Any:
-        """A value that the index keeps by its name, or None."""
-        found = self._base.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
-        return found[0] if found else None
-
-    def _set(self, **values: Any) -> None:
-        self._base.executemany("INSERT OR REPLACE INTO settings VALUES (?, ?)", values.items())
 
     @property
     def _rows(self) -> Path:
         return self.place / f"rows-{self.setting('rows') or 0}.npy"
 
-    def changed(self, found: dict[str, File]) -> tuple[list[str], list[str]]:
-        """The files that are new or not as they were, and those that are gone."""
-        known = {path: File(*own) for path, *own in self._base.execute("SELECT path, size, changed FROM files")}
-        changed = sorted(path for path, own in found.items() if known.get(path) != own)
-        return changed, sorted(known.keys() - found.keys())
+    def begin(self, model: Any, name: str) -> str:
+        """Makes the index one of a model; gives what it had been of, whose rows are gone then, or `""`.
 
-    def begin(self, model: Any, name: str) -> bool:
-        """Makes the index one of a model; whether it had been one of another, whose rows are gone then."""
-        vector = np.asarray(self._encoded(model, PROBE, show_progress_bar=False), np.float32)
-        stored, before = self.setting("probe"), self.setting("model")
-        other = np.frombuffer(stored or b"", "<f4")
+        Two models are one if their files have the same content and they compute in the same type, wherever the files
+        are and on whichever device. Files with the path, sizes and times of an earlier run are not read again.
+        """
+        folder = Path(model._folder)
+        before, now = self.setting("digest"), state(folder)
         cut = json.dumps({"most": MOST, "limit": Cutter(model).limit})
-        norms = float(np.linalg.norm(vector) * np.linalg.norm(other)) or 1.0
-        same = other.shape == vector.shape and float(vector @ other) / norms >= SAME and self.setting("cut") == cut
+        own = before if before and self.setting("state") == now else digest(folder)
+        told = ""
+        if self.setting("model") is not None:
+            if not before:
+                told = "of an earlier version of grilly"
+            elif before != own or self.setting("cut") != cut:
+                told = "of another model"
+            elif self.setting("dtype") != model.dtype:
+                told = f"in {self.setting('dtype')}"
         with self._base:
-            if not same or not self._is_whole():
-                for table in ("files", "texts", "pieces"):
-                    self._base.execute(f"DELETE FROM {table}")
+            if told:
+                self._tables.clear()
                 self._rows.unlink(missing_ok=True)
-                self._set(probe=vector.astype("<f4").tobytes(), cut=cut)
-            self._set(model=name)
-        return before is not None and not same
+            self._tables.set(model=name, digest=own, state=now, cut=cut, dtype=model.dtype)
+        return told
 
-    def _is_whole(self) -> bool:
-        """Whether the file has every row that the tables name."""
-        [(most,)] = self._base.execute("SELECT max(row) FROM texts")
-        if most is None:
-            return True
+    def _changed(self, files: dict[str, File]) -> tuple[list[str], set[str], list[str]]:
+        """The files that are new or not as they were, those of them that are not new, and the files that are gone."""
+        rows = self._base.execute("SELECT path, size, changed FROM files")  # without a size if it was not read whole
+        known = {path: (size, changed) for path, size, changed in rows}
+        changed = sorted([path for path, own in files.items() if known.get(path) != own])
+        return changed, known.keys() & set(changed), sorted(known.keys() - files.keys())
+
+    def _opened(self) -> RowFile:
+        """The file of rows; an empty one if that is damaged, so that all texts are embedded again."""
         try:
-            return bool(most < len(np.load(self._rows, mmap_mode="r")))
-        except Exception:  # whatever NumPy and Python's tokenizer raise for bytes that they were not made for
-            return False
+            return RowFile(self._rows, resume=True)
+        except InvalidArgumentError:
+            self._rows.unlink(missing_ok=True)
+            return RowFile(self._rows, resume=True)
 
-    def _encoded(self, model: Any, texts: Any, **options: Any) -> Any:
-        encode = model.encode_document
-        return encode(texts, normalize_embeddings=model.similarity_fn_name != "dot", **options)
+    def update(self, root: Path, found: Listed, model: Any, told: Callable[[int, float], object] | None = None) -> int:
+        """Takes in files that are new or changed, drops those that are gone, and gives each text a row that has none.
 
-    def read(
-        self, root: Path, files: dict[str, File], changed: Sequence[str], gone: Sequence[str], model: Any
-    ) -> Iterator[tuple[str, str]]:
-        """Takes in files that changed, drops those that are gone; gives each that changed with its problem, or `""`."""
-        cutter = Cutter(model)
-        with self._base:
-            for path in gone:
-                self._forget(path)
-        for start in range(0, len(changed), FILES):
-            with self._base:
-                for path in changed[start : start + FILES]:
-                    self._forget(path)
-                    parts, problem = list[tuple[int, int]](), ""
-                    try:
-                        for own in documents(root / path):
-                            parts += [(part.line, self._text(part.text)) for part in cutter.cut(own)]
-                    except (OSError, GrillyError) as error:
-                        problem = str(getattr(error, "strerror", None) or error)
-                        if not isinstance(error, InvalidArgumentError):  # it may be readable the next time
-                            yield path, problem
-                            continue
-                        parts = []
-                    file = self._base.execute(
-                        "INSERT INTO files (path, size, changed) VALUES (?, ?, ?)", (path, *files[path])
-                    ).lastrowid
-                    self._base.executemany("INSERT INTO pieces VALUES (?, ?, ?)", ((file, *part) for part in parts))
-                    yield path, problem
-        with self._base:
-            self._base.execute("DELETE FROM texts WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE pieces.text = texts.id)")
+        Args:
+            root: The folder.
+            found: Its files; their problems get those that turn out to be left out.
+            model: That of `begin`.
+            told: Called with the texts that were embedded, and the share of the work that is done.
 
-    def _forget(self, path: str) -> None:
-        """Drops a file; its texts stay until all files are read."""
-        self._base.execute("DELETE FROM pieces WHERE file = (SELECT id FROM files WHERE path = ?)", (path,))
-        self._base.execute("DELETE FROM files WHERE path = ?", (path,))
+        Returns:
+            How many texts were embedded.
+        """
+        changed, known, gone = self._changed(found.files)
+        stop = threading.Event()
+        count = 0
+        with self._opened() as rows:
+            taking = TakingIn(self._tables, rows.rows, known, {path: found.files[path] for path in changed})
+            cutter = Cutter(model)
+            reading = [pieces(root, changed[number::READERS], cutter) for number in range(READERS)]
+            with Ahead(reading, WAITING, stop) as read:
+                taken = Ahead([taking.texts(gone, read, found.problems)], WAITING, stop)
+                try:
+                    for texts, share in taken:
+                        while len(texts) < TEXTS and taken.ready():
+                            more, share = next(taken, ([], share))
+                            texts = texts + more
+                        self._embed(texts, model, rows)
+                        count += len(texts)
+                        if told is not None:
+                            told(count, share)
+                finally:
+                    taken.join()  # it is the thread that has the tables
+            if changed or gone:
+                self._compact(rows.rows)
+        return count
 
-    def _text(self, text: str) -> int:
-        """The number of a text, which it gets if it has none."""
-        content = text.encode(errors="replace")
-        digest = hashlib.blake2b(content, digest_size=16).digest()
-        statement = "INSERT OR IGNORE INTO texts (digest, text) VALUES (?, ?)"
-        added = self._base.execute(statement, (digest, content.decode()))
-        if added.rowcount:
-            return int(added.lastrowid or 0)
-        [(number,)] = self._base.execute("SELECT id FROM texts WHERE digest = ?", (digest,))
-        return int(number)
+    def _embed(self, texts: list[str], model: Any, rows: RowFile) -> None:
+        """Writes the rows of texts."""
+        most, batch = (TEXTS_OF_CPU, 32) if model.backend == "cpu" else (TEXTS, BATCH)
+        unit = model.similarity_fn_name != "dot"
+        options = {"batch_size": batch, "normalize_embeddings": unit, "show_progress_bar": False}
+        for start in range(0, len(texts), most):
+            rows.add(np.asarray(model.encode_document(texts[start : start + most], **options), np.float32))
 
-    def embed(self, model: Any, shown: bool) -> int:
-        """Gives a row to each text that has none; how many there were."""
-        [(count,)] = self._base.execute("SELECT count(*) FROM texts WHERE row IS NULL")
-        if not count:
-            return 0
-        numbers: list[int] = []
-
-        def waiting() -> Iterator[str]:
-            statement = "SELECT id, text FROM texts WHERE row IS NULL AND id > ? ORDER BY id LIMIT 1000"
-            last = 0
-            while found := self._base.execute(statement, (last,)).fetchall():
-                for last, text in found:
-                    numbers.append(last)
-                    yield text
-
-        size = {"chunk_size": TEXTS_OF_CPU} if model.backend == "cpu" else {}
-        with RowFile(self._rows, resume=True) as file:
-            for rows in self._encoded(model, Stream(waiting(), count), show_progress_bar=shown, **size):
-                first = file.rows
-                file.add(np.asarray(rows, np.float32))
-                pairs = zip(range(first, file.rows), numbers[: len(rows)], strict=True)
-                with self._base:
-                    self._base.executemany("UPDATE texts SET row = ? WHERE id = ?", pairs)
-                del numbers[: len(rows)]
-        return int(count)
-
-    def compact(self) -> None:
+    def _compact(self, count: int) -> None:
         """Writes the rows anew where most of them are of texts that are gone."""
-        order = self._base.execute("SELECT row, id FROM texts WHERE row IS NOT NULL ORDER BY row").fetchall()
-        if not self._rows.exists() or (rows := np.load(self._rows, mmap_mode="r")).shape[0] <= 2 * len(order) + SPARE:
+        [(left,)] = self._base.execute("SELECT count(*) FROM texts")
+        if count <= 2 * left + SPARE:
             return
+        order = self._base.execute("SELECT row, id FROM texts ORDER BY row").fetchall()
+        rows = np.load(self._rows, mmap_mode="r")
         before, number = self._rows, int(self.setting("rows") or 0) + 1
         path = self.place / f"rows-{number}.npy"
         path.unlink(missing_ok=True)
@@ -269,7 +205,7 @@ class FolderIndex:
         with self._base:
             renumbered = ((row, text) for row, (_, text) in enumerate(order))
             self._base.executemany("UPDATE texts SET row = ? WHERE id = ?", renumbered)
-            self._set(rows=number)
+            self._tables.set(rows=number)
         before.unlink(missing_ok=True)
 
     def _numbers(self) -> npt.NDArray[np.int64]:

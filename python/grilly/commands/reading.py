@@ -14,12 +14,14 @@ from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.libraries import imported
 
-__all__ = ["KINDS", "Record", "Stream", "kind_of", "need_module", "records"]
+__all__ = ["EVERY", "KINDS", "Record", "Stream", "kind_of", "need_module", "records"]
 
 #: Endings of files, and what they hold; any other holds a text in each line.
 KINDS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 #: The name of the texts among the values of a record, if it is not given.
 FIELD = "text"
+#: In place of a name: all texts of a record that have letters, a line each, where none has that name.
+EVERY = "*"
 
 
 @closed()
@@ -84,7 +86,8 @@ def records(path: str, kind: str | None = None, field: str | None = None) -> Ite
         path: The file.
         kind: `"lines"`, `"jsonl"`, `"csv"`, `"tsv"` or `"parquet"`; default: by the file's ending. Stdin of which the
             first line begins with `{` is JSON Lines.
-        field: The name of the texts, of all kinds but lines; default `"text"`, or the only value that is a text.
+        field: The name of the texts, of all kinds but lines; default `"text"`, or the only value that is a text. With
+            `"*"` it is `"text"`, or all texts of a record.
 
     Raises:
         OSError: The file cannot be read.
@@ -101,6 +104,8 @@ def records(path: str, kind: str | None = None, field: str | None = None) -> Ite
     """
     if path == "-":
         file: BinaryIO = sys.stdin.buffer
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            print("texts are read from this terminal, a line each; Ctrl-D ends them", file=sys.stderr)
         if kind is None and isinstance(file, io.BufferedReader) and file.peek(1)[:1] == b"{":
             kind = "jsonl"
         yield from _of(file, "stdin", kind or "lines", field)
@@ -177,6 +182,11 @@ def _rows(file: BinaryIO, name: str, field: str | None) -> Iterator[Record]:
 def _chosen(values: dict[str, Any], field: str | None, name: str, number: int) -> Record:
     """A record's text, by its name."""
     texts = [key for key, value in values.items() if isinstance(value, str)]
+    if field == EVERY:
+        if FIELD not in texts:
+            words = [values[key] for key in texts if any(map(str.isalpha, values[key]))]
+            return Record(number, "\n".join(words), {})
+        field = FIELD
     wanted = field or (texts[0] if len(texts) == 1 and FIELD not in values else FIELD)
     if wanted not in texts:
         raise InvalidArgumentError(

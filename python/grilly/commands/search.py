@@ -7,11 +7,16 @@ import json
 import shutil
 import sys
 import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from grilly import SentenceTransformer
-from grilly.commands.documents import walk
+from grilly.commands.ahead import Ahead
+from grilly.commands.documents import Listed, walk
 from grilly.commands.folder_index import NAME, FolderIndex, Hit
 from grilly.commands.table import command
 from grilly.errors import InvalidArgumentError
@@ -39,10 +44,11 @@ def main(given: argparse.Namespace) -> int:
     place = given.index or root / NAME
     if given.rebuild:
         FolderIndex.remove(place)
-    with FolderIndex(place) as index:
+    with FolderIndex(place) as index, Ahead([listed(root)], 1, threading.Event()) as walked:
         name = given.model or index.setting("model") or MODEL
-        with SentenceTransformer(name, device=given.device, dtype=given.dtype) as model:
-            update(index, root, model, name)
+        own = index.setting("dtype") if name == index.setting("model") else None
+        with SentenceTransformer(name, device=given.device, dtype=given.dtype or own) as model:
+            update(index, root, model, name, next(walked))
             unit = model.similarity_fn_name != "dot"
             query = model.encode_query(given.query, normalize_embeddings=unit, show_progress_bar=False)
         hits = index.search(query, given.top_k)
@@ -54,31 +60,53 @@ def main(given: argparse.Namespace) -> int:
     return 0
 
 
-def update(index: FolderIndex, root: Path, model: Any, name: str) -> None:
+def listed(root: Path) -> Iterator[Listed]:
+    """The files of a folder, which a thread lists while the model is loaded."""
+    yield walk(root)
+
+
+def update(index: FolderIndex, root: Path, model: Any, name: str, found: Listed) -> None:
     """Brings the index of a folder up to date; problems and progress are on stderr."""
-    terminal = sys.stderr.isatty()
-    if index.begin(model, name):
-        print(f"the index was of another model: all files are embedded again with {name}", file=sys.stderr)
-    problems: dict[str, str] = {}
-    files = walk(root, problems)
+    before = index.begin(model, name)
+    if before:
+        print(f"the index was {before}: all files are embedded again with {name} in {model.dtype}", file=sys.stderr)
     if index.place.resolve().is_relative_to(root.resolve()):  # one whose name does not begin with a dot
         own = index.place.resolve().relative_to(root.resolve()).as_posix()
-        files = {path: file for path, file in files.items() if not path.startswith(f"{own}/")}
-    changed, gone = index.changed(files)
-    if changed or gone:
-        from tqdm import tqdm
-
-        taken = index.read(root, files, changed, gone, model)
-        for path, problem in tqdm(taken, "Files", len(changed), unit="file", disable=not terminal or not changed):
-            if problem:
-                problems[path] = problem
-    for path, problem in list(problems.items())[:LISTED]:
+        for path in [path for path in found.files if path.startswith(f"{own}/")]:
+            del found.files[path]
+    with shown() as told:
+        index.update(root, found, model, told)
+    for path, problem in list(found.problems.items())[:LISTED]:
         print(f"{root / path}: left out: {problem}", file=sys.stderr)
-    if len(problems) > LISTED:
-        print(f"and {len(problems) - LISTED} more files are left out", file=sys.stderr)
-    index.embed(model, terminal)
-    if gone or changed:
-        index.compact()
+    if len(found.problems) > LISTED:
+        print(f"and {len(found.problems) - LISTED} more files are left out", file=sys.stderr)
+
+
+@contextmanager
+def shown() -> Iterator[Callable[[int, float], object] | None]:
+    """What shows the texts that were embedded, their rate, and the time that is left, on a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    form = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
+    bars: list[Any] = []  # none before something is done, as where no file has changed
+    begun = time.time()
+
+    def told(texts: int, share: float) -> None:
+        if not bars:
+            bars.append(tqdm(total=1.0, desc="Files", bar_format=form))
+            bars[0].start_t = begun
+        rate = texts / max(1e-3, time.time() - begun)
+        bars[0].set_postfix_str(f"{texts:,} texts, {rate:,.0f} text/s", refresh=False)
+        bars[0].update(share - bars[0].n)
+
+    try:
+        yield told
+    finally:
+        for bar in bars:
+            bar.close()
 
 
 def as_json(root: Path, hit: Hit) -> dict[str, Any]:
@@ -93,4 +121,5 @@ def as_text(root: Path, hit: Hit) -> str:
     width = max(min(shutil.get_terminal_size().columns, 120), 40)
     indent = "    "
     text = textwrap.fill(shown, width, initial_indent=indent, subsequent_indent=indent)
-    return f"{root / hit.path}:{hit.line}  {hit.score:.3f}\n{text}"
+    path = str(root / hit.path)
+    return f"{path if path.isprintable() else ascii(path)}:{hit.line}  {hit.score:.3f}\n{text}"

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from grilly.errors import GrillyError
 from grilly.nearest import nearest
 
-__all__ = ["arguments_of", "command", "known", "overview", "parser_of", "run"]
+__all__ = ["arguments_of", "command", "known", "overview", "parser_of", "run", "told"]
 
 
 def _positive(text: str) -> int:
@@ -130,6 +130,19 @@ def run(name: str, arguments: list[str]) -> int:
     return status
 
 
+def told(error: Exception) -> str:
+    """What is printed of an error; of the system's the file and the reason, without its number.
+
+    Example:
+        >>> from grilly.commands.table import told
+        >>> told(FileNotFoundError(2, "No such file or directory", "a.txt"))
+        'a.txt: No such file or directory'
+    """
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def command(name: str) -> Callable[[Callable[[argparse.Namespace], int]], Callable[[list[str]], int]]:
     """Lets a function of the parsed options be called with a command line; an error of ours is printed, and gives 1.
 
@@ -152,7 +165,7 @@ def command(name: str) -> Callable[[Callable[[argparse.Namespace], int]], Callab
             except BrokenPipeError:
                 raise
             except (OSError, UnicodeDecodeError, GrillyError) as error:
-                print(error, file=sys.stderr)
+                print(told(error), file=sys.stderr)
                 return 1
 
         for attribute in ("__module__", "__qualname__", "__doc__"):

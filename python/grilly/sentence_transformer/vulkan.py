@@ -51,7 +51,7 @@ class VulkanSentenceTransformer(Model):
         processor_kwargs: `model_max_length`; also under its older name, `tokenizer_kwargs`.
         config_kwargs: As there.
         model_name_or_path: Another name of `model_name`.
-        modules: As there, like `trust_remote_code`, `use_auth_token`, `model_card_data` and `backend`.
+        modules: As there, as are `trust_remote_code`, `use_auth_token`, `model_card_data` and `backend`.
         similarity_fn_name: `"cosine"`, `"dot"`, `"euclidean"` or `"manhattan"`; default: the model's own, else cosine.
         num_threads: CPU threads; default: the number the process may use, cgroup limits included.
         memory_limit: Maximum device memory for the weights of one task, in bytes; default: the limit of the device.
@@ -140,8 +140,10 @@ class VulkanSentenceTransformer(Model):
             raise InvalidArgumentError("both model_name and model_name_or_path are given; they are one argument")
         if tokenizer_kwargs is not None and processor_kwargs is not None:
             raise InvalidArgumentError("both processor_kwargs and tokenizer_kwargs are given; they are one argument")
+        # Modules are ignored beside a name, as there, but not beside the default one.
+        name = None if modules is not None and model_name == DEFAULT_NAME else model_name
         given = SentenceArguments(
-            model_name if model_name_or_path is None else model_name_or_path, modules=modules,
+            name if model_name_or_path is None else model_name_or_path, modules=modules,
             device=check_device(device, devices), mixed=mixed, prompts=prompts, default_prompt_name=default_prompt_name,
             cache_folder=cache_folder, trust_remote_code=trust_remote_code, revision=revision,
             local_files_only=local_files_only, token=token, use_auth_token=use_auth_token, model_kwargs=model_kwargs,
