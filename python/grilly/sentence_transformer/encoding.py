@@ -19,7 +19,7 @@ from grilly.sentence_transformer.calls import Call, Calls, Request, progress
 from grilly.sentence_transformer.settings import Settings
 from grilly.sentence_transformer.streaming import file_of, parts_of
 from grilly.sentence_transformer.windows import Windowed, overlap_of, windowed
-from grilly.tensors import stored, to_tensor, token_features
+from grilly.tensors import as_tensor, like, stored, token_features
 
 __all__ = ["Encoding", "Output", "Texts", "Wanted"]
 
@@ -71,7 +71,7 @@ class Encoding(Calls, Settings):
         if not items:
             call.core.require_open()
             if wanted.convert_to_tensor and sentences_only:
-                return to_tensor(np.array([]))
+                return as_tensor(np.array([]))
             return np.array([]) if wanted.convert_to_numpy and sentences_only else []
 
         items, pairs = parted(items)
@@ -101,7 +101,8 @@ class Encoding(Calls, Settings):
             result = token_features(stored(rows, dtype), [stored(each, dtype) for each in tokens], ids)
         elif wanted.output_value == "token_embeddings":
             tokens = [stored(each, dtype) for each in tokens]
-            result = tokens if precision == "float32" else quantize_embeddings(tokens, precision)
+            result = [like(each) for each in tokens]
+            result = result if precision == "float32" else quantize_embeddings(tokens, precision)
         else:
             if wanted.normalize_embeddings:
                 rows = normalized(rows, call.core.numerics)
@@ -109,9 +110,9 @@ class Encoding(Calls, Settings):
             if precision != "float32":
                 result = quantize_embeddings(result, precision)
             if wanted.convert_to_tensor:
-                result = to_tensor(result, dtype if precision == "float32" else None)
+                result = as_tensor(result, dtype if precision == "float32" else None)
             elif not wanted.convert_to_numpy:
-                result = list(result)
+                result = list(like(result))
         return result[0] if single else result
 
 
