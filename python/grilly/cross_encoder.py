@@ -197,6 +197,7 @@ class CrossEncoder(Scoring, Moving):
             prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
             activation_fn=activation_fn, apply_softmax=apply_softmax, convert_to_numpy=convert_to_numpy,
             convert_to_tensor=convert_to_tensor, device=device, pool=pool, chunk_size=chunk_size,
+            options=options,
         )  # fmt: skip
         check_options("predict", options, named=vars(wanted))
         if isinstance(inputs, Iterator):

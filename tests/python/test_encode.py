@@ -128,9 +128,10 @@ def test_batch_size_changes_no_bit(model, batch_size):
         ({"pool": {}}, TypeError, "start_multi_process_pool"),
         ({"pool": {"processes": []}}, ValueError, "stopped"),
         ({"device": ["cpu"], "chunk_size": 0}, ValueError, "chunk_size"),
-        ({"processing_kwargs": {"text": {"max_length": 3}}}, NotImplementedError, "max_seq_length"),
-        ({"processing_kwargs": {"text": {"truncation": False}}}, NotImplementedError, "max_seq_length"),
-        ({"processing_kwargs": {"image": {"padding": True}}}, NotImplementedError, "max_seq_length"),
+        ({"processing_kwargs": {"text": {"max_length": 0}}}, ValueError, "max_length is 0"),
+        ({"processing_kwargs": {"text": {"truncation": False}}}, NotImplementedError, "a call takes padding"),
+        ({"processing_kwargs": {"text": {"stride": 3}}}, NotImplementedError, "stride"),
+        ({"processing_kwargs": {"image": {"padding": True}}}, NotImplementedError, "a call takes padding"),
         ({"output_value": None, "precision": "int8"}, ValueError, "int8"),
     ],
 )
@@ -147,6 +148,17 @@ def test_options_that_change_nothing(cpu_model):
     changing_nothing += [{"device": ["cuda:0", "cuda:1"]}, {"chunk_size": 1}, {"device": ["cpu"], "chunk_size": 1}]
     for options in changing_nothing:
         assert same(cpu_model.encode(TEXTS, **options), expected)
+
+
+@pytest.mark.parametrize("limit", [3, 9, 1000])
+def test_the_limit_of_a_call(cpu_model, limit):
+    before = cpu_model.max_seq_length
+    found = cpu_model.encode(TEXTS, processing_kwargs={"text": {"max_length": limit, "truncation": True}})
+    try:
+        cpu_model.max_seq_length = limit  # at most the positions
+        assert same(found, cpu_model.encode(TEXTS))
+    finally:
+        cpu_model.max_seq_length = before
 
 
 def test_normalisation(model):
