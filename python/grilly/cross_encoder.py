@@ -21,7 +21,7 @@ from grilly.sentence_transformer.calls import Request, progress
 from grilly.sentence_transformer.moving import Moving
 from grilly.sentence_transformer.names import refuse
 from grilly.sentence_transformer.streaming import parts_of
-from grilly.tensors import to_tensor
+from grilly.tensors import as_tensor, like
 
 __all__ = ["CrossEncoder"]
 
@@ -169,7 +169,7 @@ class CrossEncoder(Scoring, Moving):
             activation_fn: A function for this call only; it is called once, on the logits of all pairs, or of a part.
             apply_softmax: Whether scores of several labels become `exp(x) / sum exp(x)`, after `activation_fn`.
             convert_to_numpy: False returns a list of the rows.
-            convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
+            convert_to_tensor: True returns a torch tensor on the CPU, without torch a `grilly.numbers.Numbers`.
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             pool: Returned by `start_multi_process_pool`; the scores are the same without.
             chunk_size: Pairs scored at a time of an iterator, by default 8,192; accepted with a pool. No number
@@ -197,6 +197,7 @@ class CrossEncoder(Scoring, Moving):
             prompt_name=prompt_name, prompt=prompt, batch_size=batch_size, show_progress_bar=show_progress_bar,
             activation_fn=activation_fn, apply_softmax=apply_softmax, convert_to_numpy=convert_to_numpy,
             convert_to_tensor=convert_to_tensor, device=device, pool=pool, chunk_size=chunk_size,
+            options=options,
         )  # fmt: skip
         check_options("predict", options, named=vars(wanted))
         if isinstance(inputs, Iterator):
@@ -212,7 +213,7 @@ class CrossEncoder(Scoring, Moving):
         if count == 0:
             call.core.require_open()
             if wanted.convert_to_tensor:
-                return to_tensor(np.array([], np.float32))
+                return as_tensor(np.array([], np.float32))
             return np.array([]) if wanted.convert_to_numpy else []
         with nullcontext(advance) if advance else progress(count, wanted.show_progress_bar) as advance:
             found = call.encode(texts, advance) if texts else call.encode_pairs(firsts, seconds, advance)
@@ -223,9 +224,9 @@ class CrossEncoder(Scoring, Moving):
             scores = apply_activation(softmax, scores, call.core.numerics)
         result: Any = scores
         if wanted.convert_to_tensor:
-            result = to_tensor(np.ascontiguousarray(scores))
+            result = as_tensor(np.ascontiguousarray(scores))
         elif not wanted.convert_to_numpy:
-            result = list(scores)
+            result = list(like(scores))
         return result[0] if single else result
 
     @older_keywords("CrossEncoder.rank")

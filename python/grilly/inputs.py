@@ -177,14 +177,12 @@ def is_dtype(value: Any) -> bool:
 def check_options(
     method: str, options: Mapping[str, Any], known: Iterable[str] = (), named: Iterable[str] = ()
 ) -> None:
-    """Accepts `task`, an empty `processing_kwargs` and those `known`; errors name the nearest, of `named` too."""
+    """Accepts `task`, `processing_kwargs` and those `known`; errors name the nearest, of `named` too."""
     accepted = ("task", "processing_kwargs", *known)
     for name, value in options.items():
         if name not in accepted:
             meant = nearest(name, (*accepted, *named))
             raise InvalidArgumentError(f"{method}() does not know the keyword {name!r}{meant}")
-        if name == "processing_kwargs" and value:
-            raise UnsupportedError(f"processing_kwargs={value!r}: a call has no limits of its own; set max_seq_length")
         if name == "modality" and value not in (None, "text"):
             raise UnsupportedError(f"modality is {value!r}: only 'text' is supported")
     need_type(options.get("task"), str | None, "task", "str")

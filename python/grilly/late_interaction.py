@@ -12,7 +12,7 @@ from grilly.errors import DeviceError, InvalidArgumentError
 from grilly.inputs import device_name, logger
 from grilly.resources import need
 from grilly.search.texts import max_sim_on
-from grilly.tensors import holds_tensors, to_tensor
+from grilly.tensors import like
 from grilly.token_matrices import EMPTY, matrices
 
 __all__ = ["LATE_SIMILARITIES", "maxsim", "maxsim_pairwise", "mean_maxsim", "mean_maxsim_pairwise"]
@@ -71,7 +71,7 @@ def maxsim(
         scores = pair_by_pair(queries, documents, length_normalize)
     elif length_normalize:
         scores /= np.array([max(len(query), 1) for query in queries], np.float32)[:, None]
-    return to_tensor(scores) if holds_tensors(a) or holds_tensors(b) else scores
+    return like(scores, a, b)
 
 
 def maxsim_pairwise(
@@ -116,7 +116,7 @@ def maxsim_pairwise(
         [score(np.array(query, np.float64), np.array(own, np.float64), length_normalize) for query, own in pairs],
         np.float32,
     )
-    return to_tensor(scores) if holds_tensors(a) or holds_tensors(b) else scores
+    return like(scores, a, b)
 
 
 def mean_maxsim(

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grilly import tensors
 from grilly.errors import InvalidArgumentError
 from grilly.late_interaction import maxsim, maxsim_pairwise
-from grilly.tensors import as_array, holds_tensors, to_tensor
+from grilly.tensors import as_array
 from grilly.token_matrices import matrices
 
 __all__ = [
@@ -212,4 +213,4 @@ def grouped(documents: Any, mask: Any, count: int | None = None) -> list[Texts]:
 def like(scores: npt.NDArray[np.float32], *given: Any) -> Any:
     """Scores as a tensor if there are tensors among what was given, or in its lists."""
     lists = [each[0] for each in given if isinstance(each, list | tuple) and each]
-    return to_tensor(scores) if any(map(holds_tensors, (*given, *lists))) else scores
+    return tensors.like(scores, *given, *lists)

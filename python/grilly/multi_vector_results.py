@@ -11,7 +11,7 @@ from grilly._core import EmbeddingModel, Encoded
 from grilly.closed import closed
 from grilly.everywhere import normalized
 from grilly.sentence_transformer.calls import Request
-from grilly.tensors import stored, to_tensor
+from grilly.tensors import as_tensor, like, stored
 from grilly.token_pooling import BaseTokenPooling, pooling_of
 from grilly.token_products import TokenVectors
 
@@ -57,13 +57,12 @@ def results(
             for features in given:
                 (rows,) = pooling.pool([features["token_embeddings"][features["attention_mask"]]], task=task)
                 features |= {"attention_mask": np.ones(len(rows), bool), "token_embeddings": rows}
-        return given
+        return [{name: like(values) for name, values in features.items()} for features in given]
     given = [rows[scored] for rows, scored in zip(found.tokens, found.scored, strict=True)]
     if own is not None:
         given = own.pool([stored(rows, dtype) for rows in given], task=task)
     if wanted.normalize_embeddings:
         given = [normalized(np.array(rows, np.float32), core.numerics) for rows in given]
     given = [stored(rows, dtype) for rows in given]
-    if wanted.convert_to_tensor:
-        given = [to_tensor(rows, dtype) for rows in given]
+    given = [as_tensor(rows, dtype) if wanted.convert_to_tensor else like(rows) for rows in given]
     return given if asked is None else list(asked.pool(given, task=task))

@@ -1,5 +1,7 @@
 """Similarity of embeddings: the four functions of sentence-transformers, in NumPy; tensors give tensors.
 
+Other results are arrays with a tensor's methods (`grilly.numbers.Numbers`).
+
 Sparse rows and sparse tensors count with their zeros.
 """
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from grilly.closed import closed
 from grilly.errors import InvalidArgumentError
 from grilly.inputs import as_int
+from grilly.numbers import Numbers
 from grilly.resources import need
 from grilly.sparse_products import Products
-from grilly.sparse_tensors import Numbers
 from grilly.tensors import as_array, to_tensor
 
 __all__ = ["SparseRows", "as_dense", "is_sparse", "most_active"]

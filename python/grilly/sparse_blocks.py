@@ -1,7 +1,6 @@
 """Functions of dense rows for sparse ones."""
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from grilly.sparse import SparseRows, is_sparse
 from grilly.sparse_products import row_products
-from grilly.tensors import as_array, holds_tensors, need_columns
+from grilly.tensors import as_array, like, need_columns
 
 __all__ = ["by_products", "in_blocks", "row_with_row"]
 
@@ -106,8 +105,3 @@ def blocks(rows: Any) -> list[Any]:
     """Rows as matrices, sparse ones in blocks."""
     held = stored(rows)
     return held.blocks(BLOCK) if isinstance(held, SparseRows) else [held]
-
-
-def like(result: Any, *operands: Any) -> Any:
-    """A result as a tensor if one of the operands is one."""
-    return sys.modules["torch"].as_tensor(result) if any(map(holds_tensors, operands)) else result

@@ -23,7 +23,7 @@ from grilly.sentence_transformer.settings import SimilarArguments
 from grilly.sentence_transformer.streaming import parts_of
 from grilly.sparse import Floats, SparseRows, most_active
 from grilly.sparse_weights import SparseWeights
-from grilly.tensors import stored, to_tensor
+from grilly.tensors import as_tensor, stored
 from grilly.token_products import PART as PART_OF_TOKENS
 from grilly.token_products import TokenProducts, kind_of
 
@@ -216,8 +216,8 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
             call.core.require_open()
             none = np.zeros(0, np.float32)
             if wanted.convert_to_sparse_tensor:
-                return SparseRows.of(none).to_torch() if tensors else SparseRows.of(none)
-            return to_tensor(none) if tensors else none
+                return as_asked(SparseRows.of(none), tensors)
+            return as_tensor(none) if tensors else none
         products = TokenProducts.of(call.core, self.tokenizer)
 
         def weighted(start: int, advance: Any) -> SparseRows:
@@ -230,18 +230,18 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
                 rows = SparseRows.stack([weighted(start, advance) for start in range(0, len(items), PART_OF_TOKENS)])
                 rows = rows[0] if single else rows
                 if wanted.convert_to_sparse_tensor:
-                    return rows.to_torch(dtype) if tensors else rows
-                return to_tensor(rows.toarray(), dtype) if tensors else rows.toarray()
+                    return as_asked(rows, tensors, dtype)
+                return as_tensor(rows.toarray(), dtype) if tensors else rows.toarray()
             if not wanted.convert_to_sparse_tensor:
                 dense = weights(items, advance)
                 dense = dense[0] if single else dense
-                return to_tensor(dense, dtype) if tensors else dense
+                return as_tensor(dense, dtype) if tensors else dense
             # Whole rows of a part of the texts at a time: their zeros take most of the memory.
             starts = range(0, len(items), PART)
             parts = [SparseRows.of(weights(items[start : start + PART], after(start, advance))) for start in starts]
         rows = SparseRows.stack(parts)
         rows = rows[0] if single else rows
-        return rows.to_torch(dtype) if tensors else rows
+        return as_asked(rows, tensors, dtype)
 
     # ----------------------------------------------------------------------------------------------- what the model is
 
@@ -270,6 +270,14 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
 
 
 refuse(SparseEncoder)
+
+
+def as_asked(rows: SparseRows, tensors: bool, dtype: str | None = None) -> Any:
+    """Rows, or where tensors are asked for and torch is installed, a tensor."""
+    try:
+        return rows.to_torch(dtype) if tensors else rows
+    except ImportError:
+        return rows
 
 
 def after(start: int, advance: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from grilly.closed import closed
 from grilly.errors import UnsupportedError
-from grilly.inputs import check_dtype, device_and_dtype, device_name
+from grilly.numbers import Numbers, dtype_on_cpu
 from grilly.place import Place
 
 if TYPE_CHECKING:
@@ -19,67 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["TensorNames"]
 
 Self = TypeVar("Self", bound="TensorNames")
-
-
-@closed()
-class Numbers(np.ndarray[Any, np.dtype[Any]]):
-    """An array that also answers as a tensor, and as the method of a tensor that returns it: `values` is `values()`.
-
-    Example:
-        >>> import numpy as np
-        >>> from grilly.sparse_tensors import Numbers
-        >>> numbers = np.array([1, 2]).view(Numbers)
-        >>> numbers().cpu().numpy().tolist(), numbers.numel()
-        ([1, 2], 2)
-    """
-
-    def __call__(self) -> Numbers:
-        return self
-
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        """What is computed from the numbers is a plain array, or a number."""
-        plain = np.asarray(array)
-        return plain if plain.ndim else plain[()]
-
-    def cpu(self) -> Numbers:
-        """The array itself.
-
-        Example:
-            >>> np.array([1, 2]).view(Numbers).cpu().tolist()
-            [1, 2]
-        """
-        return self
-
-    detach = cpu
-
-    def numpy(self) -> npt.NDArray[Any]:
-        """The same numbers as a plain array.
-
-        Example:
-            >>> type(np.array([1, 2]).view(Numbers).numpy()).__name__
-            'ndarray'
-        """
-        return self.view(np.ndarray)
-
-    def numel(self) -> int:
-        """How many there are.
-
-        Example:
-            >>> np.array([1, 2]).view(Numbers).numel()
-            2
-        """
-        return self.size
-
-    nelement = numel
-
-    def element_size(self) -> int:
-        """Bytes of one number.
-
-        Example:
-            >>> np.float32([1, 2]).view(Numbers).element_size()
-            4
-        """
-        return self.itemsize
 
 
 @closed()
@@ -255,18 +194,15 @@ class TensorNames:
         """Rows in another element type; the device can only be the CPU.
 
         Raises:
-            UnsupportedError: Another device; a tensor of `to_torch()` can be moved.
+            UnsupportedError: Another device, or another element type; a tensor of `to_torch()` has them.
 
         Example:
             >>> rows.to("cpu").to(np.float16).dtype.name
             'float16'
         """
-        device, dtype = device_and_dtype(arguments, device, dtype)
-        if device is not None and not isinstance(device, Place) and device_name(device) != "cpu":
-            raise UnsupportedError(f"rows are on the CPU, not on {device!r}; to_torch().to({device!r}) moves a tensor")
-        if dtype is None:
+        name = dtype_on_cpu("rows", "to_torch()", arguments, device, dtype)
+        if name is None:
             return self._rows
-        name = check_dtype(dtype)
         if name not in ("float32", "float16"):
             raise UnsupportedError(f"rows are float32 or float16, not {name}; to_torch({name!r}) gives a tensor")
         return self._like(self.values.astype(name))

@@ -1,4 +1,8 @@
-"""Arrays in and out: conversion from and to torch tensors, which results alone import, and rows as requested."""
+"""Arrays in and out: conversion from and to torch tensors, which results alone import, and rows as requested.
+
+Where torch is missing, and for results that are tensors in sentence-transformers, an array answers as a tensor
+(`grilly.numbers`).
+"""
 
 import functools
 import importlib
@@ -10,8 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.errors import InvalidArgumentError
+from grilly.numbers import Numbers
 
-__all__ = ["as_array", "holds_tensors", "normalize_rows", "stored", "takes_tensors", "to_tensor", "token_features"]
+__all__ = [
+    "as_array",
+    "as_tensor",
+    "holds_tensors",
+    "like",
+    "normalize_rows",
+    "stored",
+    "takes_tensors",
+    "to_tensor",
+    "token_features",
+]
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -54,7 +69,7 @@ def need_columns(a: Any, b: Any) -> None:
 
 
 def takes_tensors(function: Function) -> Function:
-    """Lets a function of arrays accept tensors, positional or by keyword, and then return one.
+    """Lets a function of arrays accept tensors, positional or by keyword, and then return one; else see `like`.
 
     Example:
         >>> import numpy as np
@@ -66,12 +81,24 @@ def takes_tensors(function: Function) -> Function:
     @functools.wraps(function)
     def wrapped(*arguments: Any, **options: Any) -> Any:
         given = (*arguments, *options.values())
-        if not any(holds_tensors(values) for values in given):
-            return function(*arguments, **options)
         result = function(*map(as_array, arguments), **{name: as_array(value) for name, value in options.items()})
-        return sys.modules["torch"].as_tensor(result)
+        return like(result, *given)
 
     return wrapped  # type: ignore[return-value]
+
+
+def like(result: npt.NDArray[Any], *given: Any) -> Any:
+    """A result as a tensor if there are tensors among what was given, else as an array that answers as one.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.tensors import like
+        >>> like(np.array([1, 3, 2]), [1.0]).topk(1).indices.tolist()
+        [1]
+    """
+    if any(map(holds_tensors, given)):
+        return sys.modules["torch"].as_tensor(result)
+    return result.view(Numbers)
 
 
 # Rows normalised per block, so that their float64 copy stays small.
@@ -113,10 +140,10 @@ def token_features(
     """The result of `output_value=None`: ids, mask, token and sentence embeddings per text, without padding."""
     return [
         {
-            "input_ids": np.array(row_ids, dtype=np.int64),
-            "attention_mask": np.ones(len(row_ids), dtype=np.int64),
-            "token_embeddings": row_tokens,
-            "sentence_embedding": sentence,
+            "input_ids": like(np.array(row_ids, dtype=np.int64)),
+            "attention_mask": like(np.ones(len(row_ids), dtype=np.int64)),
+            "token_embeddings": like(row_tokens),
+            "sentence_embedding": like(sentence),
         }
         for sentence, row_tokens, row_ids in zip(sentences, tokens, ids, strict=True)
     ]
@@ -131,6 +158,21 @@ def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> Any:
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
-        raise ImportError("convert_to_tensor=True needs torch, which cannot be imported; pip install torch") from error
+        raise ImportError("a tensor needs torch, which cannot be imported; pip install torch") from error
     tensor = torch.from_numpy(array)
     return tensor.to(getattr(torch, dtype)) if dtype else tensor
+
+
+def as_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> Any:
+    """`to_tensor` where torch is installed, else an array that answers as a tensor: the result of `convert_to_tensor`.
+
+    Example:
+        >>> import numpy as np
+        >>> from grilly.tensors import as_tensor
+        >>> as_tensor(np.array([1, 3, 2])).cpu().topk(1).indices.tolist()
+        [1]
+    """
+    try:
+        return to_tensor(array, dtype)
+    except ImportError:
+        return like(array)

@@ -62,6 +62,8 @@ class TokenFeatures(Vocabulary):
         """
         core = self._held.core
         check_options("preprocess", options or {}, core.call_options)
+        if (options or {}).get("processing_kwargs"):
+            raise UnsupportedError("processing_kwargs: tokenizer(texts, padding=..., max_length=...) takes them")
         task = (options or {}).get("task")
         items, _ = as_list(texts)
         if not items:

@@ -161,6 +161,8 @@ impl Model {
             ..Work::new(stage, options.batch_size, encoded)
         };
         let call = route.call(&options.prompt, task);
+        let most = options.max_length.map_or(call.most, |most| most.min(route.spec.positions.longest_text()));
+        let call = Call { most, ..call };
         let mut session = Session::new(self, route)?;
         std::thread::scope(|scope| {
             let tokenize =

@@ -105,11 +105,13 @@ pub struct EncodeOptions {
     pub batch_size: usize,
     /// Whether to return the tokens' vectors too.
     pub tokens: bool,
+    /// Maximum tokens of a text in this call; `None`: the model's.
+    pub max_length: Option<usize>,
 }
 
 impl Default for EncodeOptions {
     fn default() -> Self {
-        EncodeOptions { prompt: String::new(), task: None, batch_size: 32, tokens: false }
+        EncodeOptions { prompt: String::new(), task: None, batch_size: 32, tokens: false, max_length: None }
     }
 }
 

@@ -44,6 +44,12 @@ COLUMNS = {
     r"queries$": "_id text query_id query",
     r"xnli|imdb|news": "text label",
 }  # fmt: skip
+#: Names that a page takes for granted: of the rows of a corpus, or texts.
+GIVEN = {"computing": "inputs", "semantic-search/README": "corpus_embeddings query_embeddings",
+         "multi_vector_encoder/usage/custom": "queries"}  # fmt: skip
+#: Models that have prompts, by a pattern of their names.
+PROMPTED = r"mxbai|prompts|nomic|e5-|splade|instruct"
+PROMPTS = {"query": "query: ", "document": "document: "}
 #: The class whose folder a Transformer of a task loads.
 TASKS = {"feature-extraction": None, "fill-mask": "SparseEncoder", "sequence-classification": "CrossEncoder"}
 #: What is typed; then the end of the input ends the script.
@@ -79,6 +85,18 @@ def column(name: str) -> list[Any]:
     return texts(ANSWERS, 7 if name == "negative" else 0)
 
 
+def given(name: str) -> dict[str, Any]:
+    """What the page of this name takes for granted."""
+    wanted = " ".join(names for pattern, names in GIVEN.items() if pattern in name).split()
+    values: dict[str, Any] = {"inputs": texts(ANSWERS), "queries": list(QUERIES)}
+    if "corpus_embeddings" in wanted:
+        import torch
+
+        rows = torch.randn(ROWS, 384, generator=torch.Generator().manual_seed(0))
+        values |= {"corpus_embeddings": rows, "query_embeddings": rows[:3] + 0.1}
+    return {each: values[each] for each in wanted}
+
+
 def load_dataset(path: str, name: str | None = None, *, split: str | None = None, **options: Any) -> Any:
     """A small `datasets.Dataset` with the columns that the scripts ask for."""
     import datasets
@@ -88,8 +106,10 @@ def load_dataset(path: str, name: str | None = None, *, split: str | None = None
     place = f"{path} {name or ''}".strip()
     found = next((names for pattern, names in COLUMNS.items() if re.search(pattern, place)), "query answer")
     columns = {each: column(each) for each in found.split()}
-    if "corpus-id" in columns and re.search("beir|nano", place, re.IGNORECASE):
-        columns["corpus-id"] = column("_id")
+    if "corpus-id" in columns:
+        columns["score"] = [1 + row % 2 for row in range(ROWS)]
+        if re.search("beir|nano", place, re.IGNORECASE):
+            columns["corpus-id"] = column("_id")
     made = datasets.Dataset.from_dict(columns)
     if split is None:
         return datasets.DatasetDict({part: made for part in ("train", "dev", "validation", "test")})
@@ -115,7 +135,13 @@ def http_get(url: str, path: str) -> None:
     elif url.endswith(".jsonl.gz"):
         with gzip.open(path, "wt", encoding="utf-8") as file:
             for title, text in zip(texts(QUESTIONS), answers, strict=True):
-                file.write(json.dumps({"title": title, "paragraphs": [text], "text": text}) + "\n")
+                paragraph = f"{text} {text} {text}" if "programm" in url else text  # a script leaves short ones out
+                file.write(json.dumps({"title": title, "paragraphs": [paragraph], "text": text}) + "\n")
+    elif url.endswith(".tsv.gz"):  # candidates: query, passage and their ids
+        with gzip.open(path, "wt", encoding="utf-8") as file:
+            for row, question in enumerate(texts(QUESTIONS)):
+                places = [(row + step) % ROWS for step in range(5)]
+                file.write("".join(f"q{row}\td{place}\t{question}\t{answers[place]}\n" for place in places))
     else:
         rows = zip(itertools.count(), texts(QUESTIONS), answers, strict=False)
         target.write_text("".join(f"{row}\t{question}\t{answer}\n" for row, question, answer in rows), encoding="utf-8")
@@ -145,6 +171,8 @@ def named(kind: type, folders: dict[str, str]) -> None:
         for key in ("model_name_or_path", "model_name"):
             name = options.pop(key, name)
         if isinstance(name, str) and not Path(name).is_dir():
+            if kind.__name__ not in ("CrossEncoder", "Transformer") and re.search(PROMPTED, name):
+                options.setdefault("prompts", PROMPTS)
             labels = kind.__name__ == "CrossEncoder" and ("nli" in name or (options.get("num_labels") or 1) > 1)
             task = options.get("transformer_task", "feature-extraction")
             name = folders["CrossEncoder labels" if labels else TASKS.get(task) or kind.__name__]
@@ -179,6 +207,20 @@ def put(folders: dict[str, str]) -> None:
         Path("data").mkdir(exist_ok=True)
         with lzma.open(f"data/{name}.txt.xz", "wt", encoding="utf-8") as file:
             file.write("\n".join(texts(frames)))
+    Path("bucc2018/de-en").mkdir(parents=True, exist_ok=True)
+    Path("sentence-transformers").mkdir(exist_ok=True)  # where a script keeps the embeddings of a model of that name
+    for end, frames in (("de", QUESTIONS), ("en", ANSWERS)):
+        lines = [f"{end}-{row}\t{text}\n" for row, text in enumerate(texts(frames))]
+        Path(f"bucc2018/de-en/de-en.training.{end}").write_text("".join(lines), encoding="utf-8")
+    gold = "".join(f"de-{row}\ten-{row}\n" for row in range(ROWS))
+    Path("bucc2018/de-en/de-en.training.gold").write_text(gold, encoding="utf-8")
+    read = datasets.Dataset.__getitem__
+
+    def as_lists(rows: Any, key: Any) -> Any:
+        """Columns as lists, as of older versions, which scripts add to each other."""
+        return list(read(rows, key)) if isinstance(key, str) else read(rows, key)
+
+    datasets.Dataset.__getitem__ = as_lists
     select = datasets.Dataset.select
     datasets.Dataset.select = lambda self, rows: select(self, [row for row in rows if row < len(self)])
     util.http_get = http_get

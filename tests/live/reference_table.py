@@ -18,13 +18,14 @@ ARRAYS, PRINTED = 1e-4, 1.01e-3
 #: Of code that names these types: one step of the narrower is 2**-8.
 NARROW = 2e-2
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-#: Parts of printed text that do not say what a script found -> what takes their place: addresses, and the difference
-#: between how torch and NumPy print an array or a shape.
+#: Parts of printed text that do not say what a script found -> what takes their place: addresses, times that a library
+#: took by its own clock, and the difference between how torch and NumPy print an array or a shape.
 KNOWN = {
     r"0x[0-9a-f]+": "",
     r",? *(?:device='[\w:]+'|grad_fn=<\w+>|dtype=[\w.]+)": "",
     r"torch\.Size\(\[([\d, ]*)\]\)": r"(\1)",
     r"(?:tensor|array)\((\[[^()]*\])\)": r"\1",
+    r"\d+(?:\.\d+)? ?(?:seconds?|ms|s)\b": "# s",
     r"[\s,]+": " ",
     r" ?([][()]) ?": r"\1",
     r"(\d)\.(?!\d)": r"\1",
@@ -93,8 +94,8 @@ def outcome(ours: dict[str, Any], theirs: dict[str, Any], code: str) -> str | No
     if why := printed(ours["output"], theirs["output"], max(PRINTED, narrow)):
         return why
     for name, value in theirs["variables"].items():
-        if name not in ours["variables"]:
-            continue  # its value could not be kept there, such as an object of another class
+        if name not in ours["variables"] or (isinstance(value, float) and name.endswith("_time")):
+            continue  # its value could not be kept there, such as an object of another class, or is a library's time
         if why := differs(ours["variables"][name], value, max(ARRAYS, narrow)):
             return f"{name}: {why}"
     return None
@@ -122,7 +123,9 @@ def table(clone: Path, results: Path) -> tuple[list[tuple[str, str | None]], lis
             elif ours is None:
                 counted.append((place, "not run, or stopped with the process"))
             else:
-                counted.append((place, outcome(ours[number], theirs[number], code)))
+                # A block without a model goes on with the one before it, and its element type.
+                made = [each for each in blocks[: number + 1] if "model = " in each][-1:]
+                counted.append((place, outcome(ours[number], theirs[number], "\n".join([*made, code]))))
     return counted, others
 
 

@@ -189,8 +189,9 @@ def test_max_seq_length(device, texts, limit):
     assert scaled_difference(left, theirs.encode(texts[SOME], normalize_embeddings=True)) <= UNIT
 
 
-def test_padding_and_the_limit_of_a_call(ours, theirs, texts):
-    given = {"text": {"padding": "max_length", "max_length": ours.max_seq_length, "truncation": True}}
+@pytest.mark.parametrize("limit", [7, 64, 256, 512])
+def test_padding_and_the_limit_of_a_call(ours, theirs, texts, limit):
+    given = {"text": {"padding": "max_length", "max_length": limit, "truncation": True}}
     expected = theirs.encode(texts[SOME], processing_kwargs=given)
     assert np.abs(ours.encode(texts[SOME], processing_kwargs=given) - expected).max() <= UNIT
 

@@ -35,7 +35,7 @@ def blank(kind):
     if issubclass(kind, tuple):
         return tuple.__new__(kind, [0] * len(kind._fields))
     if issubclass(kind, np.ndarray):
-        return kind([1.0])
+        return np.float32([1]).view(kind)
     return next(iter(kind)) if hasattr(kind, "__members__") else kind.__new__(kind)
 
 

@@ -1,6 +1,6 @@
 """What `encode` takes and gives, on both devices."""
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -128,9 +128,10 @@ def test_batch_size_changes_no_bit(model, batch_size):
         ({"pool": {}}, TypeError, "start_multi_process_pool"),
         ({"pool": {"processes": []}}, ValueError, "stopped"),
         ({"device": ["cpu"], "chunk_size": 0}, ValueError, "chunk_size"),
-        ({"processing_kwargs": {"text": {"max_length": 3}}}, NotImplementedError, "max_seq_length"),
-        ({"processing_kwargs": {"text": {"truncation": False}}}, NotImplementedError, "max_seq_length"),
-        ({"processing_kwargs": {"image": {"padding": True}}}, NotImplementedError, "max_seq_length"),
+        ({"processing_kwargs": {"text": {"max_length": 0}}}, ValueError, "max_length is 0"),
+        ({"processing_kwargs": {"text": {"truncation": False}}}, NotImplementedError, "a call takes padding"),
+        ({"processing_kwargs": {"text": {"stride": 3}}}, NotImplementedError, "stride"),
+        ({"processing_kwargs": {"image": {"padding": True}}}, NotImplementedError, "a call takes padding"),
         ({"output_value": None, "precision": "int8"}, ValueError, "int8"),
     ],
 )
@@ -147,6 +148,17 @@ def test_options_that_change_nothing(cpu_model):
     changing_nothing += [{"device": ["cuda:0", "cuda:1"]}, {"chunk_size": 1}, {"device": ["cpu"], "chunk_size": 1}]
     for options in changing_nothing:
         assert same(cpu_model.encode(TEXTS, **options), expected)
+
+
+@pytest.mark.parametrize("limit", [3, 9, 1000])
+def test_the_limit_of_a_call(cpu_model, limit):
+    before = cpu_model.max_seq_length
+    found = cpu_model.encode(TEXTS, processing_kwargs={"text": {"max_length": limit, "truncation": True}})
+    try:
+        cpu_model.max_seq_length = limit  # at most the positions
+        assert same(found, cpu_model.encode(TEXTS))
+    finally:
+        cpu_model.max_seq_length = before
 
 
 def test_normalisation(model):
@@ -219,18 +231,12 @@ def test_a_list_of_rows(cpu_model):
     assert isinstance(rows, list) and same(np.stack(rows), cpu_model.encode(TEXTS))
 
 
-def test_a_tensor_needs_torch(cpu_model, monkeypatch):
-    import_module = builtins.__import__
-
-    def without_torch(name, *arguments, **more):
-        if name.split(".")[0] == "torch":
-            raise ModuleNotFoundError("No module named 'torch'")
-        return import_module(name, *arguments, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without_torch)
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(ImportError, match="needs torch"):
-        cpu_model.encode(TEXTS, convert_to_tensor=True)
+def test_an_array_answers_as_a_tensor_without_torch(cpu_model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    rows = cpu_model.encode(TEXTS, convert_to_tensor=True)
+    assert same(rows.cpu().numpy(), cpu_model.encode(TEXTS)) and rows.unsqueeze(0).shape == (1, *rows.shape)
+    assert cpu_model.similarity(rows[0], rows).topk(1).indices.tolist() == [[0]]
+    assert cpu_model.encode(TEXTS, output_value=None)[0]["token_embeddings"].float().dim() == 2
 
 
 def test_a_very_long_text(model):

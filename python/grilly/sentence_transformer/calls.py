@@ -9,16 +9,18 @@ from typing import Any
 from grilly._core import EmbeddingModel, Encoded
 from grilly.closed import closed
 from grilly.devices import share
-from grilly.errors import InvalidArgumentError, InvalidTypeError
+from grilly.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from grilly.inputs import device_name, logger, need_type, positive
 from grilly.sentence_transformer.sequence import ModuleSequence
 
-__all__ = ["Calls", "progress"]
+__all__ = ["Calls", "limit_of", "progress"]
 
 # Prompt names to look up, by task.
 PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
 # Keys of a dict that is one input of sentence-transformers, and not a text with its task.
 MODALITIES = {"text", "image", "audio", "video", "message"}
+#: Values of a tokenizer's settings that change no number of a call.
+USUAL = {"padding": (True, "longest", "max_length"), "truncation": (True, "longest_first")}
 
 
 @closed()
@@ -67,7 +69,8 @@ class Calls(ModuleSequence):
         size = positive(request.batch_size, "batch_size")
         prompt = self._prompt(request.prompt, request.prompt_name, request.task)
         core = self._core_on(self._devices(request.device, request.pool, request.chunk_size))
-        return Call(core=core, options={"prompt": prompt, "task": task, "batch_size": size, "tokens": False})
+        options = {"prompt": prompt, "task": task, "batch_size": size, "tokens": False}
+        return Call(core=core, options=options | {"max_length": limit_of(request.options)})
 
     def _devices(self, device: Any, pool: Any, chunk_size: int | None) -> Any:
         """The device of a call, or several; None for the model's own, also in place of several that do not exist."""
@@ -151,7 +154,28 @@ class Calls(ModuleSequence):
             >>> model.stop_multi_process_pool(pool)
         """
         check_pool(pool)
-        pool["processes"] = []
+        pool["processes"] = [None] * len(pool["processes"])
+
+
+def limit_of(options: Mapping[str, Any]) -> int | None:
+    """The `max_length` of a call's `processing_kwargs`, of texts; padding changes no number.
+
+    Raises:
+        UnsupportedError: Anything else in it.
+
+    Example:
+        >>> from grilly.sentence_transformer.calls import limit_of
+        >>> limit_of({"processing_kwargs": {"text": {"padding": "max_length", "max_length": 64}}})
+        64
+    """
+    given = options.get("processing_kwargs") or {}
+    texts = given.get("text", {}) if isinstance(given, Mapping) and set(given) <= {"text"} else None
+    if not isinstance(texts, Mapping) or any(value not in USUAL.get(name, (value,)) for name, value in texts.items()):
+        raise UnsupportedError(f"processing_kwargs={given!r}: a call takes padding, truncation, max_length of 'text'")
+    if unknown := set(texts) - {*USUAL, "max_length"}:
+        raise UnsupportedError(f"processing_kwargs has {sorted(unknown)}: a call takes padding, truncation, max_length")
+    most = texts.get("max_length")
+    return None if most is None else positive(most, "max_length")
 
 
 def by_position(prompt_name: Any) -> str:

@@ -1,6 +1,6 @@
 """From texts to embeddings: the shared implementation of both classes' `encode`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from logging import WARNING
@@ -19,7 +19,7 @@ from grilly.sentence_transformer.calls import Call, Calls, Request, progress
 from grilly.sentence_transformer.settings import Settings
 from grilly.sentence_transformer.streaming import file_of, parts_of
 from grilly.sentence_transformer.windows import Windowed, overlap_of, windowed
-from grilly.tensors import stored, to_tensor, token_features
+from grilly.tensors import as_tensor, like, stored, token_features
 
 __all__ = ["Encoding", "Output", "Texts", "Wanted"]
 
@@ -48,7 +48,7 @@ class Encoding(Calls, Settings):
 
     def _encode(self, texts: Any, wanted: Wanted) -> Any:
         """The result of `encode`, `encode_query` and `encode_document`."""
-        check(wanted, (*self._core.call_options, *OWN), self.max_seq_length)
+        check(wanted, (*self._core.call_options, *OWN))
         options = dict(wanted.options)
         out, resume = options.pop("out", None), options.pop("resume", False)
         if not check_stream(wanted, texts, out, resume):
@@ -71,7 +71,7 @@ class Encoding(Calls, Settings):
         if not items:
             call.core.require_open()
             if wanted.convert_to_tensor and sentences_only:
-                return to_tensor(np.array([]))
+                return as_tensor(np.array([]))
             return np.array([]) if wanted.convert_to_numpy and sentences_only else []
 
         items, pairs = parted(items)
@@ -101,7 +101,8 @@ class Encoding(Calls, Settings):
             result = token_features(stored(rows, dtype), [stored(each, dtype) for each in tokens], ids)
         elif wanted.output_value == "token_embeddings":
             tokens = [stored(each, dtype) for each in tokens]
-            result = tokens if precision == "float32" else quantize_embeddings(tokens, precision)
+            result = [like(each) for each in tokens]
+            result = result if precision == "float32" else quantize_embeddings(tokens, precision)
         else:
             if wanted.normalize_embeddings:
                 rows = normalized(rows, call.core.numerics)
@@ -109,9 +110,9 @@ class Encoding(Calls, Settings):
             if precision != "float32":
                 result = quantize_embeddings(result, precision)
             if wanted.convert_to_tensor:
-                result = to_tensor(result, dtype if precision == "float32" else None)
+                result = as_tensor(result, dtype if precision == "float32" else None)
             elif not wanted.convert_to_numpy:
-                result = list(result)
+                result = list(like(result))
         return result[0] if single else result
 
 
@@ -127,28 +128,13 @@ def rows_of_both(call: Call, items: list[Any], pairs: list[int]) -> npt.NDArray[
     return rows
 
 
-def check(wanted: Wanted, known: Iterable[str], limit: float) -> None:
-    """Rejects invalid arguments, independently of the texts; `known` keywords and the `limit` are the model's own."""
+def check(wanted: Wanted, known: Iterable[str]) -> None:
+    """Rejects invalid arguments, independently of the texts; `known` keywords are the model's own."""
     need_one_of(wanted.output_value, OUTPUTS, "output_value")
     need_one_of(wanted.precision, (*PRECISIONS, None), "precision")
     if wanted.output_value is None and wanted.precision not in (None, "float32"):
         raise InvalidArgumentError(f"precision is {wanted.precision!r}, and output_value=None gives 'float32' only")
-    options = dict(wanted.options)
-    if changes_nothing(options.get("processing_kwargs"), limit):
-        del options["processing_kwargs"]
-    check_options("encode", options, known, vars(wanted))
-
-
-def changes_nothing(given: Any, limit: float) -> bool:
-    """Whether a tokenizer's settings only pad, which no number depends on, and truncate at the model's limit."""
-    if not isinstance(given, Mapping) or list(given) != ["text"] or not isinstance(given["text"], Mapping):
-        return False
-    usual = {
-        "padding": (True, "longest", "max_length"),
-        "truncation": (True, "longest_first"),
-        "max_length": (limit,),
-    }
-    return all(value in usual.get(name, ()) for name, value in given["text"].items())
+    check_options("encode", wanted.options, known, vars(wanted))
 
 
 def check_stream(wanted: Wanted, texts: Any, out: Any, resume: Any) -> bool:

@@ -165,7 +165,7 @@ class SentenceTransformer(Model):
                 `token_embeddings` and `sentence_embedding`, without padding and not normalised.
             precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, as `grilly.util` has them.
             convert_to_numpy: False returns a list of the rows, as arrays.
-            convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
+            convert_to_tensor: True returns a torch tensor on the CPU, without torch a `grilly.numbers.Numbers`.
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             normalize_embeddings: Whether each row is divided by `max(norm, 1e-12)`.
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.

@@ -92,8 +92,8 @@ class Similar(ModuleSequence):
         """Similarity of every row of the first to every row of the second: `(N, D)`, `(M, D)` give `(N, M)`.
 
         The functions are those of `grilly.similarity`; distances are negated, so that larger always means more similar.
-        The result is a torch tensor if one of the two is, otherwise a NumPy array, where sentence-transformers returns
-        a tensor.
+        The result is a torch tensor if one of the two is, otherwise a NumPy array with a tensor's methods
+        (`grilly.numbers.Numbers`), where sentence-transformers returns a tensor.
 
         Example:
             >>> a, b = model.encode(["A cat.", "A kitten."]), model.encode(["A cat."])

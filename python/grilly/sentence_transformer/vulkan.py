@@ -206,7 +206,7 @@ class VulkanSentenceTransformer(Model):
                 `token_embeddings` and `sentence_embedding`, without padding and not normalised.
             precision: `"float32"`, `"int8"`, `"uint8"`, `"binary"` or `"ubinary"`, by `grilly.quantization`.
             convert_to_numpy: False returns a list of the rows.
-            convert_to_tensor: True returns a torch tensor on the CPU, where torch is installed.
+            convert_to_tensor: True returns a torch tensor on the CPU, without torch a `grilly.numbers.Numbers`.
             device: The device for this call only, or a list of devices that share its batches, as of a pool.
             truncate_dim: Dimensions kept in this call; default: `self.truncate_dim`.
             pool: Returned by `start_multi_process_pool`; the rows are the same without.

@@ -28,6 +28,7 @@ HOMES = by_name(
             "mean_colbert_scores_pairwise"
         ),
         "grilly.quantized_search": "semantic_search_faiss semantic_search_usearch",
+        "grilly.query_tokens": "real_query_token_slice",
         "grilly.sentence_transformer.module_kinds": (
             "Dense Dropout LayerNorm LogitScore MLMTransformer MultiVectorMask Normalize Pooling Router SpladePooling "
             "StaticEmbedding Transformer WeightedLayerPooling"
