@@ -4,7 +4,8 @@
 
 Random weights in the shapes of `random_model.py`, each load in a process of its own, with the files and the compiled
 pipelines cached by a first one. The tokenizer's share is the time of a StaticEmbedding of eight columns with the same
-tokenizer, on the CPU, in the same process. Exits with 1 where a gate is missed.
+tokenizer, on the CPU, in the same process. Exits with 1 where a gate is missed. `--types` measures families by stored
+and wanted types (`loading_types.py`).
 """
 
 import argparse
@@ -18,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import loading_types
 import measure
 import numpy as np
 import random_model
@@ -64,12 +66,11 @@ print(json.dumps({"tokenizer": tokenizer, "seconds": seconds, "anonymous": peak 
 """
 
 
-def static_folder(folder: Path, target: Path) -> Path:
+def static_folder(folder: Path, target: Path, rows: int) -> Path:
     """A StaticEmbedding with the tokenizer of `folder`."""
     target.mkdir()
     text = (folder / "tokenizer.json").read_text(encoding="utf-8")
     (target / "tokenizer.json").write_text(text, encoding="utf-8")
-    rows = random_model.SHAPES[folder.name].get("vocab_size", random_model.VOCABULARY)
     tensors = {"embedding.weight": np.zeros((rows, 8), np.float32)}
     safetensors_file.write(target / "model.safetensors", tensors, "F32")
     module = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"}
@@ -126,13 +127,23 @@ def main() -> int:
     parser.add_argument("--shapes", default="bert-large,qwen3-0.6b")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--types", action="store_true", help="families by stored and wanted types")
+    parser.add_argument("--families", help="of --types; default: all")
+    parser.add_argument("--old", help="of --types: the folder of an older build")
+    parser.add_argument("--new", help="of --types: the folder of this one; default: what is installed")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="of --types: no family begins that would end later"
+    )
     given = parser.parse_args()
+    if given.types:
+        return loading_types.measure_types(given)
     result: dict = {"machine": measure.machine(), "threads": given.threads, "models": {}}
     missed = 0
     for shape in given.shapes.split(","):
         with tempfile.TemporaryDirectory() as scratch:
             folder = random_model.write(shape, Path(scratch) / shape)
-            static = static_folder(folder, Path(scratch) / "static")
+            rows = random_model.SHAPES[shape].get("vocab_size", random_model.VOCABULARY)
+            static = static_folder(folder, Path(scratch) / "static", rows)
             found = measure_shape(folder, static, given)
         result["models"][shape] = found
         device = found["runs"][0]["device"]

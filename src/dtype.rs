@@ -77,10 +77,29 @@ impl DType {
 
     /// Rounds each number to the nearest value of the type, ties to even.
     pub fn round(self, values: &mut [f32]) {
+        if self.is_narrow() {
+            let mut block = [0; BLOCK];
+            for values in values.chunks_mut(BLOCK) {
+                let words = &mut block[..values.len()];
+                self.narrow(values, words);
+                self.widen(words, values);
+            }
+        }
+    }
+
+    /// The bits of the nearest values of a 16-bit type, by the processor's vector conversions where it has them.
+    fn narrow(self, values: &[f32], words: &mut [u16]) {
         match self {
-            DType::F16 => values.iter_mut().for_each(|v| *v = half::f16::from_f32(*v).to_f32()),
-            DType::Bf16 => values.iter_mut().for_each(|v| *v = half::bf16::from_f32(*v).to_f32()),
-            _ => {}
+            DType::F16 => words.reinterpret_cast_mut::<half::f16>().convert_from_f32_slice(values),
+            _ => words.reinterpret_cast_mut::<half::bf16>().convert_from_f32_slice(values),
+        }
+    }
+
+    /// The numbers with these bits in a 16-bit type, likewise.
+    fn widen(self, words: &[u16], values: &mut [f32]) {
+        match self {
+            DType::F16 => words.reinterpret_cast::<half::f16>().convert_to_f32_slice(values),
+            _ => words.reinterpret_cast::<half::bf16>().convert_to_f32_slice(values),
         }
     }
 
@@ -109,8 +128,7 @@ impl DType {
         for (values, bytes) in values.chunks(BLOCK).zip(bytes.chunks_mut(self.bytes(BLOCK))) {
             let words = &mut block[..values.len()];
             match self {
-                DType::F16 => words.reinterpret_cast_mut::<half::f16>().convert_from_f32_slice(values),
-                DType::Bf16 => words.reinterpret_cast_mut::<half::bf16>().convert_from_f32_slice(values),
+                DType::F16 | DType::Bf16 => self.narrow(values, words),
                 DType::I8 => {
                     // The conversion from float saturates.
                     bytes
@@ -136,32 +154,34 @@ impl DType {
 
     /// Decodes elements of a floating-point type into `values`, as many as fit.
     pub fn decode_into(self, bytes: &[u8], values: &mut [f32]) {
-        let pairs = bytes.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
-        match self {
-            DType::F16 => {
-                values.iter_mut().zip(pairs).for_each(|(v, pair)| *v = half::f16::from_le_bytes(pair).to_f32())
+        if self.is_narrow() {
+            let mut block = [0; BLOCK];
+            for (values, bytes) in values.chunks_mut(BLOCK).zip(bytes.chunks(2 * BLOCK)) {
+                let count = values.len().min(bytes.len() / 2);
+                let words = &mut block[..count];
+                bytemuck::cast_slice_mut(words).copy_from_slice(&bytes[..2 * count]);
+                self.widen(words, &mut values[..count]);
             }
-            DType::Bf16 => {
-                values.iter_mut().zip(pairs).for_each(|(v, pair)| *v = half::bf16::from_le_bytes(pair).to_f32())
-            }
-            _ => {
-                debug_assert_eq!(self, DType::F32);
-                bytemuck::cast_slice_mut(values).copy_from_slice(bytes);
-            }
+        } else {
+            debug_assert_eq!(self, DType::F32);
+            bytemuck::cast_slice_mut(values).copy_from_slice(bytes);
         }
     }
 
     /// As [`DType::decode_into`], for elements `step` apart.
     pub fn decode_apart(self, bytes: &[u8], step: usize, values: &mut [f32]) {
-        let size = self.bytes(1);
-        let elements = values.iter_mut().enumerate().map(|(i, value)| (value, &bytes[i * step * size..]));
-        match self {
-            DType::F16 => elements.for_each(|(v, b)| *v = half::f16::from_le_bytes([b[0], b[1]]).to_f32()),
-            DType::Bf16 => elements.for_each(|(v, b)| *v = half::bf16::from_le_bytes([b[0], b[1]]).to_f32()),
-            _ => {
-                debug_assert_eq!(self, DType::F32);
-                elements.for_each(|(v, b)| *v = f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+        if self.is_narrow() {
+            let mut block = [0; BLOCK];
+            for (values, bytes) in values.chunks_mut(BLOCK).zip(bytes.chunks(2 * BLOCK * step)) {
+                let words = &mut block[..values.len()];
+                let elements = bytes.as_chunks().0.iter().step_by(step);
+                words.iter_mut().zip(elements).for_each(|(word, pair)| *word = u16::from_le_bytes(*pair));
+                self.widen(words, values);
             }
+        } else {
+            debug_assert_eq!(self, DType::F32);
+            let elements = bytes.as_chunks().0.iter().step_by(step);
+            values.iter_mut().zip(elements).for_each(|(value, word)| *value = f32::from_le_bytes(*word));
         }
     }
 

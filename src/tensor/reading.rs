@@ -1,5 +1,7 @@
 //! Reading of elements, which is refused where one is NaN or infinite.
 
+use std::ops::Range;
+
 use super::{Places, RowsAs, TensorView};
 use crate::Result;
 use crate::dtype::DType;
@@ -19,33 +21,56 @@ impl TensorView<'_> {
             && matches!(self.rows_as, RowsAs::Numbers)
     }
 
-    /// Reads elements from `first` on as `dtype`, as many as fit in `out`, which is only written to: it may be memory of a
-    /// device.
+    /// Reads elements from `first` on as `dtype`, as many as fit in `out`.
     ///
     /// # Errors
-    /// `NotFinite` naming tensor and place, for elements that are NaN or infinite, or become so in `dtype`.
+    /// As [`TensorView::pass`].
     pub fn read(&self, first: usize, dtype: DType, out: &mut [u8]) -> Result<()> {
         if let RowsAs::Packed(levels, values) = &self.rows_as {
             return values.pack(*levels, first, out);
         }
+        let (count, mut at) = (out.len() * 8 / dtype.bits(), 0);
+        self.pass(first..first + count, dtype, |bytes| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        })
+    }
+
+    /// Passes a range of the elements as `dtype` to `write`, in order, in blocks that the first cache holds: the destination
+    /// may be memory that is only written.
+    ///
+    /// # Errors
+    /// `NotFinite` naming tensor and place, for elements that are NaN or infinite, or become so in `dtype`.
+    pub fn pass(&self, elements: Range<usize>, dtype: DType, mut write: impl FnMut(&[u8])) -> Result<()> {
         let start = self.contiguous().filter(|_| self.is_stored_as(dtype));
-        let mut block = [0.0; BLOCK];
-        for (number, out) in out.chunks_mut(dtype.bytes(BLOCK)).enumerate() {
-            let (first, count) = (first + number * BLOCK, out.len() * 8 / dtype.bits());
-            let finite = match start {
-                Some(start) => {
-                    let bytes = &self.bytes[dtype.bytes(start + first)..][..out.len()];
-                    out.copy_from_slice(bytes);
-                    dtype.is_finite(bytes)
+        let (mut numbers, mut block) = ([0.0; BLOCK], [0; 2 * BLOCK]);
+        for first in elements.clone().step_by(BLOCK) {
+            let count = BLOCK.min(elements.end - first);
+            let (numbers, size) = (&mut numbers[..count], dtype.bytes(count));
+            let (bytes, finite) = match (start, &self.rows_as) {
+                (Some(start), _) => {
+                    let bytes = &self.bytes[dtype.bytes(start + first)..][..size];
+                    (bytes, dtype.is_finite(bytes))
                 }
-                None => {
-                    self.read_f32(first, &mut block[..count])?;
-                    dtype.encode(&block[..count], out)
+                (None, RowsAs::Packed(levels, values)) => {
+                    values.pack(*levels, first, &mut block[..size])?;
+                    (&block[..size], true)
+                }
+                (None, _) => {
+                    self.read_f32(first, numbers)?;
+                    match dtype {
+                        DType::F32 => (bytemuck::cast_slice(numbers), true),
+                        _ => {
+                            let finite = dtype.encode(numbers, &mut block[..size]);
+                            (&block[..size], finite)
+                        }
+                    }
                 }
             };
             if !finite {
                 return Err(self.not_finite(first..first + count, dtype));
             }
+            write(bytes);
         }
         Ok(())
     }
@@ -68,7 +93,10 @@ impl TensorView<'_> {
     /// `NotFinite` of a factor of what is added.
     pub(super) fn read_block(&self, first: usize, out: &mut [f32]) -> Result<bool> {
         self.read_stored(first, out)?;
-        self.rounded.round(out);
+        // What is stored in the type needs no rounding to it.
+        if self.stored != self.rounded || self.added.is_some() {
+            self.rounded.round(out);
+        }
         let mut finite = DType::F32.is_finite(bytemuck::cast_slice(out));
         for change in &self.changes {
             out.iter_mut().for_each(|value| *value = change.of(*value));

@@ -85,7 +85,7 @@ impl VulkanArrays {
             }
             let Some((segment, ticket, length)) = under_way.pop_front() else { break };
             self.opened.device.wait_or_stop(ticket)?;
-            segment.map(0, length as u64, |memory| content.extend_from_slice(memory))?;
+            segment.read(0, length as u64, |memory| content.extend_from_slice(memory))?;
             lock(&self.work).segments.keep(segment);
         }
         Ok(())
@@ -225,9 +225,9 @@ impl ArrayEngine for VulkanArrays {
                 let bytes = parts[number].1;
                 let content = &mut to[number];
                 emptied(content, bytes, "an array on the host")?;
-                results.map(offset, bytes as u64, |memory| content.extend_from_slice(memory))?;
+                results.read(offset, bytes as u64, |memory| content.extend_from_slice(memory))?;
                 if let Some(guard) = guard
-                    && !results.map(offset + guard, GUARD, unchanged)?
+                    && !results.read(offset + guard, GUARD, unchanged)?
                 {
                     return Err(device.misuse("reading an array", "a kernel wrote past the end of its result".into()));
                 }

@@ -29,7 +29,7 @@ const MOST: usize = 8;
 ///     from.map(0, 4, |bytes| bytes.fill(number)).unwrap();
 ///     pool.submit(&mut [&mut recording]).unwrap();
 ///     pool.wait().unwrap();
-///     assert_eq!(to.map(0, 4, |bytes| bytes[3]).unwrap(), number);
+///     assert_eq!(to.read(0, 4, |bytes| bytes[3]).unwrap(), number);
 /// }
 /// pool.give_back(recording);
 /// ```

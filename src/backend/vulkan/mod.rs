@@ -73,7 +73,9 @@ pub use module::Module;
 pub(crate) use prepared::bound_weights;
 pub use profile::{Entry, Times, profile, times};
 pub(crate) use raw::spirv_tools;
-pub use raw::{Buffer, ComputePipeline, Kind as BufferKind, Recording, Slice as BufferSlice, validation_messages};
+pub use raw::{
+    Buffer, ComputePipeline, Kind as BufferKind, Recording, Slice as BufferSlice, WriteOnly, validation_messages,
+};
 pub use record::Commands;
 pub use registry::{builtin, select};
 pub use work::guard_bands;

@@ -11,6 +11,7 @@ use super::kernels::lower_for;
 use super::memory::Arena;
 use super::raw::{ComputePipeline, Device, Grid, Launch, Recording, Slice, Timing};
 use super::record::{BoundDispatch, Commands};
+use super::side_by_side;
 use super::upload::upload;
 use crate::backend::Narrow;
 use crate::graph::{Plan, ValueId};
@@ -47,7 +48,7 @@ pub(super) struct Bound {
 pub(super) const GROUPS: u64 = 12;
 
 impl Prepared {
-    /// Compiles the pipelines and uploads the constants.
+    /// Compiles the pipelines while it uploads the constants.
     ///
     /// # Errors
     /// `PipelineCreationFailed`, `OutOfMemory`, a device fault, or the error that `weights` returns.
@@ -60,13 +61,15 @@ impl Prepared {
     ) -> Result<Self> {
         let device = &opened.device;
         let outputs = plan.output_buffers()?;
-        let pipelines = opened.pipelines.get(device, dispatches.iter().map(|d| (d.variant, &*d.constants)))?;
+        let constants = bound_constants(&dispatches);
+        let compile = || opened.pipelines.get(device, dispatches.iter().map(|d| (d.variant, &*d.constants)));
+        let send = || upload(device, &plan.graph, &constants, weights, budget);
+        let (pipelines, weights) =
+            if constants.is_empty() { (compile()?, send()?) } else { side_by_side::both(compile, send)? };
         let launch = |(d, pipeline): (&Dispatch, Arc<ComputePipeline>)| {
             Arc::new(Launch { pipeline, push: d.push.clone(), label: d.label.clone() })
         };
         let launches = dispatches.iter().zip(pipelines).map(launch).collect();
-        let constants = bound_constants(&dispatches);
-        let weights = upload(device, &plan.graph, &constants, weights, budget)?;
         let regions = constants.into_iter().enumerate().map(|(region, constant)| (constant, region)).collect();
         let grids = counted(&dispatches);
         Ok(Prepared { dispatches, launches, weights, regions, outputs, grids })

@@ -129,7 +129,8 @@ pub(super) fn run(
     let mut recording = Recording::new(device)?;
     recording.record(&mut commands.take(), Timing::Off)?;
     device.wait(device.submit(&mut [&mut recording])?)?;
-    found.map(0, bytes, |memory| memory.chunks_exact(4).map(|w| u32::from_ne_bytes([w[0], w[1], w[2], w[3]])).collect())
+    let word = |w: &[u8]| u32::from_ne_bytes([w[0], w[1], w[2], w[3]]);
+    found.read(0, bytes, |memory| memory.chunks_exact(4).map(word).collect())
 }
 
 #[cfg(test)]

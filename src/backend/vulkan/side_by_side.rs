@@ -1,5 +1,6 @@
 //! Work on several threads of its own, which hold no lock of rayon's pool.
 
+use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::thread::{self, Builder};
 
@@ -38,4 +39,29 @@ pub(super) fn for_each<T: Send>(
         share();
     });
     if next().is_some() || exit::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Runs `aside` in a thread of its own beside `own`, and returns the results of both. Where the system refuses a thread, one
+/// after the other.
+///
+/// # Errors
+/// That of `own`, else that of `aside`.
+pub(super) fn both<A: Send, B>(
+    own: impl FnOnce() -> Result<B>,
+    aside: impl FnOnce() -> Result<A> + Send,
+) -> Result<(B, A)> {
+    let request = Request::current();
+    let aside = Mutex::new(Some(aside));
+    let work = || {
+        let work = lock(&aside).take();
+        work.map(|work| request.serve(work))
+    };
+    let (own, done) = thread::scope(|scope| {
+        let started = Builder::new().name("grilly-load".into()).spawn_scoped(scope, work);
+        let own = own();
+        let done = started.ok().and_then(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (own, done)
+    });
+    let own = own?;
+    Ok((own, done.or_else(work).unwrap_or(Err(Error::Interrupted))?))
 }

@@ -194,7 +194,7 @@ impl Slot {
             let id = shared.plan.graph.outputs[*place];
             let value = shared.plan.graph.value(id);
             let elements = value.bytes(*counts) as u64;
-            results.map(start, elements, |memory| match value.dtype {
+            results.read(start, elements, |memory| match value.dtype {
                 DType::F32 => reader(number, bytemuck::cast_slice(memory)),
                 dtype => reader(number, &dtype.decode(memory)),
             })??;

@@ -44,7 +44,7 @@ pub(super) fn guarded() -> bool {
 }
 
 /// Whether the bytes of a guard band are unchanged.
-pub(super) fn unchanged(band: &mut [u8]) -> bool {
+pub(super) fn unchanged(band: &[u8]) -> bool {
     band.iter().all(|byte| *byte == MARK)
 }
 

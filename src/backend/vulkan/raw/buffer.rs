@@ -6,7 +6,7 @@ use ash::vk;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
 use gpu_allocator::{AllocationError, MemoryLocation};
 
-use super::{Device, lock};
+use super::{Device, WriteOnly, lock};
 use crate::backend::faults::{Fault, strikes};
 use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::budget::{Budget, Charge};
@@ -27,7 +27,7 @@ pub enum Kind {
     Inputs,
     /// Copied to by the device and read by the host.
     Results,
-    /// Written or read by the host, and copied from or to: the host's own memory, so that it can change what it wrote.
+    /// Written or read by the host, and copied from or to: the host's own memory, which its caches hold.
     Staging,
 }
 
@@ -130,12 +130,27 @@ impl Buffer {
         &self.device.capabilities
     }
 
-    /// Passes the bytes `offset..offset + length` of a host-visible buffer to `use_it`. The caller ensures that the
-    /// device is not accessing these bytes; otherwise they contain a mixture of both sides' writes.
+    /// Passes the bytes `offset..offset + length` of a host-visible buffer to `write_it`. The caller ensures that the device
+    /// is not accessing these bytes; otherwise they contain a mixture of both sides' writes.
     ///
     /// # Errors
     /// `Unusable` after a fork; `Device` when the range is out of bounds or the buffer is not host-visible.
-    pub fn map<R>(&self, offset: u64, length: u64, use_it: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+    pub fn map<R>(&self, offset: u64, length: u64, write_it: impl FnOnce(WriteOnly<'_>) -> R) -> Result<R> {
+        self.mapped(offset, length, |bytes| write_it(WriteOnly::new(bytes)))
+    }
+
+    /// As [`Buffer::map`], to read what the device wrote to host memory.
+    ///
+    /// # Errors
+    /// As [`Buffer::map`]; `Device` for a kind other than results and staging, whose memory the host's caches do not hold.
+    pub fn read<R>(&self, offset: u64, length: u64, read_it: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        if !matches!(self.kind, Kind::Results | Kind::Staging) {
+            return Err(self.device.misuse("reading", format!("{:?}, which the host only writes", self.kind)));
+        }
+        self.mapped(offset, length, |bytes| read_it(bytes))
+    }
+
+    fn mapped<R>(&self, offset: u64, length: u64, use_it: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         self.device.check("a copy")?;
         let outside = || {
             let range =

@@ -16,6 +16,7 @@ mod pipeline;
 mod query;
 mod recording;
 pub mod spirv_tools;
+mod write_only;
 
 pub use buffer::{Buffer, Kind, Slice};
 pub(super) use command::{Command, Grid, Launch, Timing};
@@ -28,5 +29,6 @@ pub use messages::validation_messages;
 pub use pipeline::ComputePipeline;
 pub(super) use query::Physical;
 pub use recording::Recording;
+pub use write_only::WriteOnly;
 
 use super::lock;
