@@ -244,6 +244,31 @@ mod tests {
     }
 
     #[test]
+    fn vectors_are_converted_like_single_numbers_in_software() {
+        use half::{bf16, f16};
+        let words: Vec<u16> = (0..=u16::MAX).collect();
+        // Of the whole range, and halfway between neighbours of bfloat16.
+        let bits = (0..u32::MAX).step_by(65_521).chain(words.iter().map(|word| u32::from(*word) << 16 | 0x8000));
+        let numbers: Vec<f32> = bits.map(f32::from_bits).collect();
+        type Both = (DType, fn(u16) -> f32, fn(f32) -> u16);
+        let both: [Both; 2] = [
+            (DType::F16, |word| f16::from_bits(word).to_f32_const(), |x| f16::from_f32_const(x).to_bits()),
+            (DType::Bf16, |word| bf16::from_bits(word).to_f32_const(), |x| bf16::from_f32_const(x).to_bits()),
+        ];
+        let same = |x: f32, y: f32| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+        for (dtype, widened, narrowed) in both {
+            let found = dtype.decode(bytemuck::cast_slice(&words));
+            assert!(words.iter().zip(&found).all(|(word, x)| same(*x, widened(*word))), "{dtype:?}");
+            let mut apart = vec![0.0; words.len().div_ceil(3)];
+            dtype.decode_apart(bytemuck::cast_slice(&words), 3, &mut apart);
+            assert!(words.iter().step_by(3).zip(&apart).all(|(word, x)| same(*x, widened(*word))), "{dtype:?}");
+            let mut rounded = numbers.clone();
+            dtype.round(&mut rounded);
+            assert!(numbers.iter().zip(&rounded).all(|(x, y)| same(*y, widened(narrowed(*x)))), "{dtype:?}");
+        }
+    }
+
+    #[test]
     fn one_number_that_is_not_finite_is_seen_anywhere() {
         for dtype in [DType::F32, DType::F16, DType::Bf16] {
             for count in [0, 1, 7, 64, 1500] {

@@ -23,6 +23,9 @@ fn read(recipe: &[Recipe]) -> Vec<f32> {
             assert_eq!(piece, whole[first..][..piece.len()]);
             let mut halves = vec![0; 2 * piece.len()];
             view.read(first, DType::F16, &mut halves).unwrap();
+            let mut passed = Vec::new();
+            view.pass(first..first + piece.len(), DType::F16, |bytes| passed.extend_from_slice(bytes)).unwrap();
+            assert_eq!(passed, halves);
             let mut decoded = vec![0.0; piece.len()];
             DType::F16.decode_into(&halves, &mut decoded);
             let mut rounded = piece.clone();
@@ -147,6 +150,9 @@ fn a_product_is_added_to_the_stored_tensor() {
                 assert_eq!(piece, expected[first..][..piece.len()]);
                 let mut halves = vec![0; 2 * piece.len()];
                 view.read(first, DType::F16, &mut halves).unwrap();
+                let mut passed = Vec::new();
+                view.pass(first..first + piece.len(), DType::F16, |bytes| passed.extend_from_slice(bytes)).unwrap();
+                assert_eq!(passed, halves);
                 DType::F16.decode_into(&halves, &mut piece);
                 assert_eq!(piece, expected[first..][..piece.len()]);
             }
@@ -254,4 +260,25 @@ fn what_overflows_is_named_with_the_type() {
     ending(70000.0, DType::F32, DType::Bf16).read(0, DType::Bf16, &mut [0; 12]).unwrap();
     let grown = ending(3e38, DType::F32, DType::F32).after(&Recipe::scaled(4.0)).unwrap();
     assert!(fault(grown, DType::F32).contains("beyond the range of float32"));
+}
+
+#[test]
+fn blocks_follow_each_other() {
+    let numbers: Vec<f32> = (0..10_001).map(|i| (i % 2048) as f32).collect();
+    for stored in [DType::F32, DType::F16, DType::Bf16] {
+        let mut bytes = vec![0; stored.bytes(numbers.len())];
+        stored.encode(&numbers, &mut bytes);
+        let view = TensorView::new(stored, DType::F32, &[1, numbers.len()], &bytes).changed(2.0, 1.0);
+        for (first, end) in [(0, 10_001), (3, 4099), (4095, 8193), (10_000, 10_001), (7, 7)] {
+            for dtype in [DType::F32, DType::F16, DType::Bf16, DType::I8] {
+                let mut found = Vec::new();
+                view.pass(first..end, dtype, |bytes| found.extend_from_slice(bytes)).unwrap();
+                let mut expected = vec![0; dtype.bytes(end - first)];
+                let mut values = stored.decode(&bytes)[first..end].to_vec();
+                values.iter_mut().for_each(|x| *x = *x * 2.0 + 1.0);
+                dtype.encode(&values, &mut expected);
+                assert_eq!(found, expected, "{stored:?} as {dtype:?}, {first}..{end}");
+            }
+        }
+    }
 }
