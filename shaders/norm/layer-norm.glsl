@@ -89,7 +89,7 @@ void main() {
         moments = moments_of(start, first_of(part, each), each, columns, n);
 #ifndef EVERYWHERE
         if (IN_PARTS && lane() == part % LANES) {
-            own = joined(own, vec3(n, moments));
+            own = joined(own, vec3(n, moments.x, moments.y));
         }
 #endif
     }
