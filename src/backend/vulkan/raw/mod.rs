@@ -19,7 +19,7 @@ pub mod spirv_tools;
 
 pub use buffer::{Buffer, Kind, Slice};
 pub(super) use command::{Command, Grid, Launch, Timing};
-pub(super) use device::{Device, Ticket, close_all};
+pub(super) use device::{Device, Retains, Ticket, close_all};
 pub(super) use instance::Instance;
 pub(super) use leave::skip_exit_handlers;
 #[cfg(test)]
