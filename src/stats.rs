@@ -15,9 +15,9 @@ macro_rules! counters {
         impl Counters {
             /// Reads every counter.
             pub fn snapshot(&self) -> Snapshot { Snapshot { $($name: self.$name.load(Relaxed),)* } }
-            /// Sets every counter to zero except `bytes_held`, which is a current amount.
+            /// Sets every counter to zero except `bytes_held` and `bytes_retained`, which are current amounts.
             pub fn reset(&self) {
-                $(if stringify!($name) != "bytes_held" { self.$name.store(0, Relaxed); })*
+                $(if !matches!(stringify!($name), "bytes_held" | "bytes_retained") { self.$name.store(0, Relaxed); })*
             }
         }
 
@@ -59,8 +59,12 @@ counters! {
     bytes_up,
     /// Bytes of results read back from devices.
     bytes_down,
-    /// Bytes of device memory currently allocated.
+    /// Allocations of memory by drivers, blocks that many buffers share included.
+    allocations,
+    /// Bytes of device memory that arrays, models and the work on them hold.
     bytes_held,
+    /// Bytes of device memory that hold nothing and are retained for later results.
+    bytes_retained,
     /// Number of times that work meant for a device ran on the CPU instead.
     fallbacks,
 }

@@ -122,7 +122,9 @@ def stats() -> dict[str, float]:
 
     Returns:
         A dict with `instances` and `devices` created, `dispatches`, `submits`, `waits`, `batches_vulkan` and
-        `batches_cpu`, `ops_cpu`, `bytes_weights`, `bytes_up`, `bytes_down`, `bytes_held` (now) and `fallbacks`;
+        `batches_cpu`, `ops_cpu`, `bytes_weights`, `bytes_up`, `bytes_down`, `allocations` (of memory by drivers),
+        `bytes_held` (now, by models, arrays and work under way), `bytes_retained` (now, of dropped arrays, for later
+        results; what is not needed is freed after 10 to 20 s, and all when memory is short) and `fallbacks`;
         `flops_vulkan` and `flops_cpu`, the arithmetic operations of all batches and calls begun there, in whole
         thousands each; `share_vulkan` and `share_cpu`, their shares from 0 to 1 (both 0 before the first).
 
@@ -144,7 +146,7 @@ def stats() -> dict[str, float]:
 
 
 def reset_stats() -> None:
-    """Sets the counters of `stats` to zero, except `bytes_held`, which is the current value.
+    """Sets the counters of `stats` to zero, except `bytes_held` and `bytes_retained`, which are current values.
 
     Example:
         >>> import grilly

@@ -10,4 +10,5 @@ mod engines;
 mod faults;
 mod model;
 mod processes;
+mod retained;
 mod running;

@@ -84,8 +84,8 @@ def memory_rows(device: str, models: Sequence[str]) -> Iterator[tuple[str, ...]]
 def memory(device: str, model: str, windows: int, checkpointed: bool) -> int:
     """Bytes that a model in training holds in three steps, at most.
 
-    On a Vulkan device it is what `grilly.stats()["bytes_held"]` has grown by, on the CPU what the largest resident
-    memory of the process has.
+    On a Vulkan device it is what `bytes_held` and `bytes_retained` of `grilly.stats()` have grown by, on the CPU what
+    the largest resident memory of the process has.
 
     Raises:
         UnsupportedError: The system does not tell the memory of a process.
@@ -112,7 +112,8 @@ def memory(device: str, model: str, windows: int, checkpointed: bool) -> int:
 
 
 def _held() -> int:
-    return int(_core.stats()["bytes_held"])
+    stats = _core.stats()
+    return int(stats["bytes_held"] + stats["bytes_retained"])
 
 
 def _forget_most() -> None:

@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::bindings::DescriptorBindingBuilder;
 use super::device::Opened;
-use super::free_list::Held;
+use super::free_list::Fit;
 use super::kernel::Access;
 use super::kernels::with_integers;
 use super::lock;
 use super::prepared::Ready;
-use super::raw::{Buffer, Grid, Kind, Launch, Slice};
+use super::raw::{Grid, Launch, Retains, Slice};
 use super::record::BoundDispatch;
 use super::registry;
 use super::staging::SEGMENT;
@@ -29,14 +29,16 @@ const COPIED_AHEAD: usize = 3;
 pub(super) struct VulkanArrays {
     opened: Arc<Opened>,
     work: Mutex<Work>,
+    /// What arrays held that were dropped while a call was under way.
+    dropped: Mutex<Vec<Slice>>,
     /// Passed to the arrays, which free their memory through it.
     own: Weak<VulkanArrays>,
 }
 
-/// An array's memory. When the last clone is dropped, it is freed at once if the device has finished with it, and is
-/// otherwise retained for the next result of its size: commands run in order, so that result may reuse it.
+/// An array's memory. When the last clone is dropped, it is retained for later results: commands run in order, so that they may
+/// reuse it while the device has not finished with it.
 struct ArrayMemory {
-    buffer: Option<Arc<Buffer>>,
+    slice: Option<Slice>,
     /// Start of its guard band, if it has one.
     guard: Option<u64>,
     arrays: Weak<VulkanArrays>,
@@ -44,15 +46,15 @@ struct ArrayMemory {
 
 impl Drop for ArrayMemory {
     fn drop(&mut self) {
-        let buffer = self.buffer.take();
         if let Some(arrays) = self.arrays.upgrade()
             && !arrays.opened.device.forked()
-            && let Ok(mut work) = arrays.work.try_lock()
         {
-            // A failure is reported by the next submission.
-            let _ = work.release_finished();
-            if let Some(buffer) = buffer.filter(|_| self.guard.is_none()) {
-                work.keep(buffer, Held::Array);
+            let slice = self.slice.take().filter(|_| self.guard.is_none());
+            lock(&arrays.dropped).extend(slice);
+            if let Ok(mut work) = arrays.work.try_lock() {
+                // A failure is reported by the next submission.
+                let _ = work.release_finished();
+                arrays.keep_dropped(&mut work);
             }
         }
     }
@@ -62,31 +64,50 @@ impl VulkanArrays {
     /// Creates an engine that holds at most `memory_limit` bytes of device memory, if there is a limit.
     pub(super) fn new(opened: &Arc<Opened>, memory_limit: Option<u64>) -> Arc<Self> {
         let work = Mutex::new(Work::new(opened, memory_limit));
-        Arc::new_cyclic(|own| VulkanArrays { opened: opened.clone(), work, own: own.clone() })
+        let arrays = Arc::new_cyclic(|own| {
+            let (opened, dropped) = (opened.clone(), Mutex::default());
+            VulkanArrays { opened, work, dropped, own: own.clone() }
+        });
+        opened.device.retained_by(arrays.own.clone());
+        arrays
     }
 
-    fn memory(&self, buffer: Arc<Buffer>, guard: Option<u64>) -> Memory {
-        Memory::new(ArrayMemory { buffer: Some(buffer), guard, arrays: self.own.clone() })
+    /// Begins a call.
+    fn work(&self) -> MutexGuard<'_, Work> {
+        let mut work = lock(&self.work);
+        self.keep_dropped(&mut work);
+        work
     }
 
-    /// The first `bytes` of a buffer, in segments of which the device copies the next while the host reads one.
-    fn read_segments(&self, from: &Arc<Buffer>, bytes: usize, content: &mut Vec<u8>) -> Result<()> {
+    /// Retains what dropped arrays held.
+    fn keep_dropped(&self, work: &mut Work) {
+        let dropped = std::mem::take(&mut *lock(&self.dropped));
+        dropped.into_iter().for_each(|slice| work.keep(slice, Fit::Near));
+    }
+
+    fn memory(&self, slice: Slice, guard: Option<u64>) -> Memory {
+        Memory::new(ArrayMemory { slice: Some(slice), guard, arrays: self.own.clone() })
+    }
+
+    /// The first `bytes` of an array, in segments of which the device copies the next while the host reads one.
+    fn read_segments(&self, from: &Slice, bytes: usize, content: &mut Vec<u8>) -> Result<()> {
         emptied(content, bytes, "an array on the host")?;
         let (mut first, mut under_way) = (0, VecDeque::with_capacity(COPIED_AHEAD));
         while content.len() < bytes {
             while first < bytes && under_way.len() < COPIED_AHEAD {
                 let length = SEGMENT.min(bytes - first);
-                let work = &mut *lock(&self.work);
+                let work = &mut *self.work();
                 let segment = work.segment()?;
-                let to = Slice::start(&segment, length.next_multiple_of(4) as u64);
-                let ticket = work.copy_out([(Slice { offset: first as u64, ..Slice::start(from, to.bytes) }, to)])?;
+                let bytes = length.next_multiple_of(4) as u64;
+                let part = Slice { offset: first as u64, bytes, ..from.clone() };
+                let ticket = work.copy_out([(part, Slice { bytes, ..segment.clone() })])?;
                 under_way.push_back((segment, ticket, length));
                 first += length;
             }
             let Some((segment, ticket, length)) = under_way.pop_front() else { break };
             self.opened.device.wait_or_stop(ticket)?;
-            segment.read(0, length as u64, |memory| content.extend_from_slice(memory))?;
-            lock(&self.work).segments.keep(segment);
+            segment.buffer.read(0, length as u64, |memory| content.extend_from_slice(memory))?;
+            self.work().host.keep(segment, Fit::Near);
         }
         Ok(())
     }
@@ -107,28 +128,40 @@ impl VulkanArrays {
         }
         let copy = work.copy(from)?;
         *memory = self.memory(copy.clone(), None);
-        Ok(Slice::whole(copy))
+        Ok(copy)
     }
 }
 
 /// The memory of an array, called `what` in the message.
 fn held(memory: &Memory, what: &str) -> Result<Slice> {
-    let buffer = memory.content::<ArrayMemory>().and_then(|held| held.buffer.clone());
-    buffer.map(Slice::whole).ok_or_else(|| Error::InvalidArgument(format!("{what} is another device's array")))
+    let slice = memory.content::<ArrayMemory>().and_then(|held| held.slice.clone());
+    slice.ok_or_else(|| Error::InvalidArgument(format!("{what} is another device's array")))
+}
+
+impl Retains for VulkanArrays {
+    fn release(&self) {
+        if let Ok(mut work) = self.work.try_lock()
+            && !self.opened.device.forked()
+        {
+            let _ = work.release_finished();
+            self.keep_dropped(&mut work);
+            work.release_idle();
+        }
+    }
 }
 
 impl ArrayEngine for VulkanArrays {
     fn upload(&self, bytes: &[u8]) -> Result<Memory> {
         self.opened.device.check("an upload")?;
-        let buffer = lock(&self.work).upload(bytes)?;
+        let array = self.work().upload(bytes)?;
         COUNTERS.bytes_up.fetch_add(bytes.len() as u64, Relaxed);
-        Ok(self.memory(buffer, None))
+        Ok(self.memory(array, None))
     }
 
     fn prepare(&self, plan: Plan, counts: Counts, narrow: Narrow) -> Result<Prepared> {
         self.opened.device.check("an operation")?;
         let (memory, budget) = {
-            let work = &mut *lock(&self.work);
+            let work = &mut *self.work();
             (work.counts(counts)?, work.budget.clone())
         };
         let plan = with_integers(Arc::new(plan), &self.opened.device.capabilities);
@@ -138,7 +171,7 @@ impl ArrayEngine for VulkanArrays {
     fn run(&self, prepared: &Prepared, inputs: &[&Memory], states: &mut [Memory]) -> Result<Vec<Memory>> {
         self.opened.device.check("an operation")?;
         let ready: &Ready = prepared.content()?;
-        let work = &mut *lock(&self.work);
+        let work = &mut *self.work();
         let guarded = guarded();
         let inputs = inputs.iter().map(|memory| self.input(work, memory)).collect::<Result<_>>()?;
         let states = states.iter_mut().map(|memory| self.own(work, memory)).collect::<Result<_>>()?;
@@ -149,12 +182,12 @@ impl ArrayEngine for VulkanArrays {
         let mut outputs: Vec<Memory> = Vec::with_capacity(places.len());
         for (number, place) in places.iter().enumerate() {
             let same = places[..number].iter().position(|earlier| earlier == place);
-            let own = || self.memory(buffers[*place].buffer.clone(), guarded.then_some(ready.sizes[*place]));
+            let own = || self.memory(buffers[*place].clone(), guarded.then_some(ready.sizes[*place]));
             outputs.push(same.map_or_else(own, |earlier| outputs[earlier].clone()));
         }
-        // Intermediate buffers are released after the steps, like those of dropped arrays.
+        // Intermediate results are retained after the steps, like dropped arrays.
         let between = buffers.into_iter().enumerate().filter(|(place, _)| !places.contains(place));
-        between.for_each(|(_, memory)| work.keep(memory.buffer, Held::Between));
+        between.for_each(|(_, memory)| work.keep(memory, ready.fit()));
         Ok(outputs)
     }
 
@@ -170,7 +203,7 @@ impl ArrayEngine for VulkanArrays {
             return Err(Error::unsupported(variant.name, reason));
         }
         let mut pipelines = self.opened.pipelines.get(device, [(*variant, &**constants)])?;
-        let work = &mut *lock(&self.work);
+        let work = &mut *self.work();
         let mut slices = DescriptorBindingBuilder::new(variant);
         for ((memory, binding), bytes) in buffers.iter_mut().zip(variant.bindings).zip(bytes) {
             let memory = match binding.access {
@@ -200,21 +233,21 @@ impl ArrayEngine for VulkanArrays {
         for (number, (memory, bytes)) in parts.iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0) {
             let held =
                 memory.content::<ArrayMemory>().ok_or_else(|| Error::Unusable("another device's array".into()))?;
-            let from = held.buffer.as_ref().ok_or_else(|| Error::Unusable("the array is freed".into()))?;
+            let from = held.slice.as_ref().ok_or_else(|| Error::Unusable("the array is freed".into()))?;
             if *bytes > SEGMENT && held.guard.is_none() {
                 self.read_segments(from, *bytes, &mut to[number])?;
                 continue;
             }
             let words = held.guard.map_or(bytes.next_multiple_of(4) as u64, |guard| guard + GUARD);
-            copies.push((number, Slice::start(from, words), all, held.guard));
+            copies.push((number, Slice { bytes: words, ..from.clone() }, all, held.guard));
             all += words;
         }
         if !copies.is_empty() {
             let (results, ticket) = {
-                let work = &mut *lock(&self.work);
-                let results = work.buffer(Kind::Results, all)?;
+                let work = &mut *self.work();
+                let results = work.staging(all)?;
                 let copies = copies.iter().map(|(_, from, offset, _)| {
-                    (from.clone(), Slice { offset: *offset, ..Slice::start(&results, from.bytes) })
+                    (from.clone(), Slice { offset: *offset, bytes: from.bytes, ..results.clone() })
                 });
                 let ticket = work.copy_out(copies)?;
                 (results, ticket)
@@ -225,27 +258,28 @@ impl ArrayEngine for VulkanArrays {
                 let bytes = parts[number].1;
                 let content = &mut to[number];
                 emptied(content, bytes, "an array on the host")?;
-                results.read(offset, bytes as u64, |memory| content.extend_from_slice(memory))?;
+                results.buffer.read(offset, bytes as u64, |memory| content.extend_from_slice(memory))?;
                 if let Some(guard) = guard
-                    && !results.read(offset + guard, GUARD, unchanged)?
+                    && !results.buffer.read(offset + guard, GUARD, unchanged)?
                 {
                     return Err(device.misuse("reading an array", "a kernel wrote past the end of its result".into()));
                 }
             }
+            self.work().host.keep(results, Fit::Near);
         }
         let bytes: usize = to.iter().map(Vec::len).sum();
         COUNTERS.bytes_down.fetch_add(bytes as u64, Relaxed);
-        lock(&self.work).release_finished()
+        self.work().release_finished()
     }
 
     fn synchronize(&self) -> Result<()> {
         let last = {
-            let work = &mut *lock(&self.work);
+            let work = &mut *self.work();
             work.submit()?;
             work.pool.last()
         };
         self.opened.device.wait_or_stop(last)?;
-        lock(&self.work).finish()
+        self.work().finish()
     }
 
     fn usable(&self) -> bool {

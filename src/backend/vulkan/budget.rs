@@ -1,4 +1,4 @@
-//! The limit on the device memory of a program, and what is reserved of it.
+//! The limit on the device memory of a program, what is reserved of it, and what of that is retained for later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,13 +22,23 @@ impl Budget {
     pub(super) fn charge(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
         let add = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
         self.held.fetch_update(Relaxed, Relaxed, add).ok()?;
-        COUNTERS.bytes_held.fetch_add(bytes, Relaxed);
+        add_to(&COUNTERS.bytes_held, bytes);
         Some(Charge { budget: self.clone(), bytes })
     }
 
     /// Bytes that are not reserved.
     pub(super) fn left(&self) -> u64 {
         self.limit.saturating_sub(self.held.load(Relaxed))
+    }
+
+    /// Whether at least half of it is not reserved.
+    pub(super) fn is_ample(&self) -> bool {
+        self.left() >= self.limit / 2
+    }
+
+    /// All bytes.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
     }
 
     /// Bytes reserved now.
@@ -45,10 +55,44 @@ pub(super) struct Charge {
     bytes: u64,
 }
 
+impl Charge {
+    /// So many.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.budget.held.fetch_sub(self.bytes, Relaxed);
-        // The counter may have been reset in between.
-        let _ = COUNTERS.bytes_held.fetch_update(Relaxed, Relaxed, |held| Some(held.saturating_sub(self.bytes)));
+        take_from(&COUNTERS.bytes_held, self.bytes);
     }
+}
+
+/// Reserved bytes of a buffer that holds nothing: counted as retained, and no longer as held, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Retained(u64);
+
+impl Retained {
+    /// So many bytes.
+    pub(super) fn new(bytes: u64) -> Self {
+        take_from(&COUNTERS.bytes_held, bytes);
+        add_to(&COUNTERS.bytes_retained, bytes);
+        Retained(bytes)
+    }
+}
+
+impl Drop for Retained {
+    fn drop(&mut self) {
+        take_from(&COUNTERS.bytes_retained, self.0);
+        add_to(&COUNTERS.bytes_held, self.0);
+    }
+}
+
+fn add_to(counter: &AtomicU64, bytes: u64) {
+    counter.fetch_add(bytes, Relaxed);
+}
+
+fn take_from(counter: &AtomicU64, bytes: u64) {
+    counter.fetch_sub(bytes, Relaxed);
 }

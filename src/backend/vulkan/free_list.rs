@@ -1,82 +1,203 @@
-//! Free list of array memory, for later results of the same size.
+//! Memory that will not be read again, retained for later results, uploads and downloads: a driver takes up to milliseconds to
+//! allocate.
+//!
+//! A loop whose sizes vary would find only buffers that are too small or too large. Where a free buffer has nearly the size that is
+//! asked for, sizes vary: one with headroom takes its place, which from then on serves them all.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeBounds;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use super::budget::Retained;
 use super::raw::{Buffer, Slice};
+use crate::backend::faults::{Fault, strikes};
 
-/// Arrays of at least this size are dedicated allocations, which cost milliseconds in the driver: when they are dropped,
-/// they are retained for the next result of their size.
-const LARGE_ARRAY: u64 = 64 << 20;
-/// So are intermediate results of this size: a run of the same plan, as in training, needs as many again, and the blocks
-/// that hold smaller ones cost from a quarter of a millisecond each.
-const LARGE_BETWEEN: u64 = 1 << 20;
+/// What was not needed for this long is freed.
+const IDLE: Duration = Duration::from_secs(10);
+/// A buffer of up to so many times the size serves.
+const LARGER: u64 = 2;
+/// Sizes with headroom are multiples of it.
+const HEADROOM: u64 = 256;
 
-/// What a buffer held.
+/// Which buffers serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Held {
-    /// An array that was dropped.
-    Array,
-    /// An intermediate result of a plan.
-    Between,
+pub(super) enum Fit {
+    /// Those of the very size: for plans, which ask for the same sizes again.
+    Exact,
+    /// Larger ones, too.
+    Near,
 }
 
-/// Buffers that will not be read again, by size, and whether they are retained while no commands use them. The least
-/// recently used is reused first, as it is the least likely to cause a hazard.
+/// Who writes to a buffer that is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writer {
+    /// Commands, which run after those that use the buffer now.
+    Device,
+    /// The host, at once.
+    Host,
+}
+
+/// A buffer that is free, or will be for commands that come later.
+struct Free {
+    // Dropped before the buffer, whose bytes it counts.
+    _retained: Retained,
+    buffer: Arc<Buffer>,
+    /// Bytes that were used of it.
+    used: u64,
+    /// What it may be taken for: commands that are kept use the buffers of their plan again.
+    fit: Fit,
+    since: Instant,
+}
+
+impl Free {
+    /// Whether no commands use it.
+    fn idle(&self) -> bool {
+        Arc::strong_count(&self.buffer) == 1
+    }
+}
+
+/// The free buffers of one size. The least recently used is taken first, as it is the least likely to cause a hazard.
 #[derive(Default)]
+struct Shelf {
+    free: VecDeque<Free>,
+    /// The fewest that were free at once since [`FreeList::free_unneeded`]: so many are not needed.
+    spare: usize,
+}
+
+/// Buffers that will not be read again, by size.
 pub(super) struct FreeList {
-    buffers: HashMap<u64, VecDeque<(Arc<Buffer>, bool)>>,
+    shelves: BTreeMap<u64, Shelf>,
     bytes: u64,
+    /// Most bytes that stay once no commands use them.
+    most: u64,
+    /// Most bytes of a buffer with headroom.
+    largest: u64,
+    /// When unneeded ones were freed last.
+    looked: Instant,
 }
 
 impl FreeList {
-    /// Retains a buffer if commands still use it, or if its memory is slow to allocate and at most `most` bytes are
-    /// retained.
-    pub(super) fn keep(&mut self, buffer: Arc<Buffer>, held: Held, most: u64) {
-        let bytes = buffer.bytes;
-        let least = if held == Held::Array { LARGE_ARRAY } else { LARGE_BETWEEN };
-        let stays = bytes >= least && self.bytes + bytes <= most;
-        if stays || Arc::strong_count(&buffer) > 1 {
-            self.bytes += bytes;
-            self.buffers.entry(bytes).or_default().push_back((buffer, stays));
+    /// An empty list, in which at most `most` bytes stay, of a device with buffers of at most `largest` bytes.
+    pub(super) fn new(most: u64, largest: u64) -> Self {
+        let largest = largest.min(most) / HEADROOM * HEADROOM;
+        FreeList { shelves: BTreeMap::new(), bytes: 0, most, largest, looked: Instant::now() }
+    }
+
+    /// Retains the buffer of a slice, all that was used of it. Those that no commands use make way for it.
+    pub(super) fn keep(&mut self, Slice { buffer, bytes: used, .. }: Slice, fit: Fit) {
+        self.bytes += buffer.bytes;
+        let shelf = self.shelves.entry(buffer.bytes).or_default();
+        let retained = Retained::new(buffer.reserved());
+        shelf.free.push_back(Free { _retained: retained, buffer, used, fit, since: Instant::now() });
+        self.shrink(self.most);
+    }
+
+    /// Takes a buffer of at least `bytes`, or says how many to allocate.
+    pub(super) fn take(&mut self, bytes: u64, fit: Fit, writer: Writer) -> Result<Arc<Buffer>, u64> {
+        if strikes(Fault::Allocation) {
+            return Err(bytes);
+        }
+        if let Some((size, place)) = self.find(bytes..=bytes, Fit::Exact, writer) {
+            return self.remove(size, place).ok_or(bytes);
+        }
+        if fit == Fit::Exact {
+            return Err(bytes);
+        }
+        let larger = self.find(bytes..=bytes.saturating_mul(LARGER), fit, writer);
+        let Some((size, place)) = larger.or_else(|| self.find(bytes / LARGER..bytes, fit, writer)) else {
+            return Err(bytes);
+        };
+        // A buffer of which a part was used had headroom, or memory was short.
+        let served = size > bytes && self.shelves[&size].free[place].used < size;
+        match self.remove(size, place) {
+            Some(buffer) if served => Ok(buffer),
+            _ => Err(with_headroom(size.max(bytes)).min(self.largest).max(bytes)),
         }
     }
 
-    /// Takes a buffer of that size.
-    pub(super) fn take(&mut self, bytes: u64) -> Option<Arc<Buffer>> {
-        let (buffer, _) = self.buffers.get_mut(&bytes)?.pop_front()?;
-        self.bytes -= bytes;
-        Some(buffer)
+    /// The first buffer of the least such size.
+    fn find(&self, sizes: impl RangeBounds<u64>, fit: Fit, writer: Writer) -> Option<(u64, usize)> {
+        let fits = |free: &Free| fit == Fit::Exact || free.fit == fit;
+        let can = |free: &Free| fits(free) && (writer == Writer::Device || free.idle());
+        self.shelves.range(sizes).find_map(|(size, shelf)| Some((*size, shelf.free.iter().position(can)?)))
+    }
+
+    /// Takes the buffer at a place.
+    fn remove(&mut self, size: u64, place: usize) -> Option<Arc<Buffer>> {
+        let shelf = self.shelves.get_mut(&size)?;
+        let free = shelf.free.remove(place)?;
+        shelf.spare = shelf.spare.min(shelf.free.len());
+        if shelf.free.is_empty() {
+            self.shelves.remove(&size);
+        }
+        self.bytes -= size;
+        Some(free.buffer)
     }
 
     /// Takes exactly the buffers of these slices, or none if one of them is not free.
     pub(super) fn take_these<'a>(&mut self, slices: impl Iterator<Item = &'a Slice> + Clone) -> bool {
         let place = |list: &Self, buffer: &Arc<Buffer>| {
-            list.buffers.get(&buffer.bytes)?.iter().position(|(free, _)| Arc::ptr_eq(free, buffer))
+            list.shelves.get(&buffer.bytes)?.free.iter().position(|free| Arc::ptr_eq(&free.buffer, buffer))
         };
         if !slices.clone().all(|slice| place(self, &slice.buffer).is_some()) {
             return false;
         }
         for Slice { buffer, .. } in slices {
             if let Some(place) = place(self, buffer) {
-                self.buffers.entry(buffer.bytes).or_default().remove(place);
-                self.bytes -= buffer.bytes;
+                self.remove(buffer.bytes, place);
             }
         }
         true
     }
 
-    /// Frees the buffers of completed commands.
-    pub(super) fn free_unused(&mut self) {
-        self.buffers.retain(|_, buffers| {
-            buffers.retain(|(buffer, stays)| *stays || Arc::strong_count(buffer) > 1);
-            !buffers.is_empty()
-        });
-        self.bytes = self.buffers.iter().map(|(bytes, buffers)| bytes * buffers.len() as u64).sum();
+    /// Bytes of all its buffers.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Frees buffers that no commands use, the least recently used first, until at most `most` bytes are retained.
+    pub(super) fn shrink(&mut self, most: u64) {
+        while self.bytes > most {
+            let idle = self.shelves.iter().filter_map(|(size, shelf)| {
+                let place = shelf.free.iter().position(Free::idle)?;
+                Some((shelf.free[place].since, *size, place))
+            });
+            let Some((_, size, place)) = idle.min() else { return };
+            self.remove(size, place);
+        }
+    }
+
+    /// Frees what commands no longer use and is too much, and from time to time what was not needed since the last time.
+    /// Returns whether it was time.
+    pub(super) fn free_unneeded(&mut self) -> bool {
+        self.shrink(self.most);
+        if self.looked.elapsed() < IDLE {
+            return false;
+        }
+        for shelf in self.shelves.values_mut() {
+            let mut spare = shelf.spare;
+            shelf.free.retain(|free| {
+                let goes = spare > 0 && free.idle();
+                spare -= usize::from(goes);
+                !goes
+            });
+            shelf.spare = shelf.free.len();
+        }
+        self.shelves.retain(|_, shelf| !shelf.free.is_empty());
+        self.bytes = self.shelves.iter().map(|(size, shelf)| size * shelf.free.len() as u64).sum();
+        self.looked = Instant::now();
+        true
     }
 
     /// Frees everything.
     pub(super) fn clear(&mut self) {
-        *self = FreeList::default();
+        self.shelves.clear();
+        self.bytes = 0;
     }
+}
+
+/// Bytes of a buffer a quarter of which the largest of these sizes leaves free.
+fn with_headroom(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / 3).next_multiple_of(HEADROOM)
 }

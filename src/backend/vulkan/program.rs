@@ -80,6 +80,13 @@ struct Ring {
     started: AtomicU64,
 }
 
+impl Drop for Ring {
+    /// What arrays retain is freed with a model.
+    fn drop(&mut self) {
+        self.shared.device.release_retained();
+    }
+}
+
 /// A place of the ring.
 #[derive(Default)]
 struct Place {

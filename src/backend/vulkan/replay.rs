@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
-use super::free_list::Held;
+use super::free_list::Fit;
 use super::limits::flops_per_list;
 use super::prepared::{Bound, Ready};
 use super::profile;
@@ -17,6 +17,14 @@ use crate::{Error, Result};
 
 /// The least number of dispatches of such a plan: what a call on arrays has is recorded with its neighbours.
 const LEAST: usize = 64;
+
+impl Ready {
+    /// Which buffers serve it: a plan whose commands are kept asks for the same sizes again.
+    pub(super) fn fit(&self) -> Fit {
+        if self.prepared.dispatches.len() < LEAST { Fit::Near } else { Fit::Exact }
+    }
+}
+
 /// Most plans whose commands are kept.
 const MOST: usize = 8;
 
@@ -54,7 +62,7 @@ impl Work {
     /// Adds a plan's commands, kept from an earlier run or from now on, to the pending work; returns its buffers. `None` in
     /// the first run, and for a plan whose commands are not kept.
     pub(super) fn replayed(&mut self, ready: &Ready, inputs: &[Slice], states: &[Slice]) -> Result<Option<Vec<Slice>>> {
-        if ready.prepared.dispatches.len() < LEAST || profile::timing() == Timing::On {
+        if ready.fit() == Fit::Near || profile::timing() == Timing::On {
             return Ok(None);
         }
         if self.waiting.is_some() {
@@ -74,8 +82,8 @@ impl Work {
             Some(bound) => bound,
             None => {
                 parts.into_iter().for_each(|part| self.pool.give_back(part));
-                let copies = inputs.iter().map(|input| self.result(input.bytes)).collect::<Result<_>>()?;
-                let buffers = ready.sizes.iter().map(|bytes| self.result(*bytes)).collect::<Result<_>>()?;
+                let copies = inputs.iter().map(|input| self.result(input.bytes, Fit::Exact)).collect::<Result<_>>()?;
+                let buffers = ready.sizes.iter().map(|bytes| self.result(*bytes, Fit::Exact)).collect::<Result<_>>()?;
                 let bound = ready.bound(copies, states.to_vec(), buffers);
                 let device = &self.opened.device;
                 let most = flops_per_list(&device.capabilities);
@@ -86,7 +94,7 @@ impl Work {
         let (mut buffers, outputs) = (bound.buffers.clone(), BTreeSet::from_iter(&ready.prepared.outputs));
         // Allocating may submit what is pending, so it comes first.
         for place in &outputs {
-            buffers[**place] = self.result(ready.sizes[**place])?;
+            buffers[**place] = self.result(ready.sizes[**place], Fit::Exact)?;
         }
         self.commands.copy_written(inputs.iter().cloned().zip(bound.inputs.iter().cloned()));
         let before = self.recorded()?;
@@ -94,7 +102,7 @@ impl Work {
         self.commands.copy_written(copied);
         // What is between the caller returns.
         for own in bound.inputs.iter().chain(outputs.iter().map(|place| &bound.buffers[**place])) {
-            self.keep(own.buffer.clone(), Held::Between);
+            self.keep(own.clone(), Fit::Exact);
         }
         self.waiting = Some(Waiting { before, replay: Replay { plan, bound: Some(bound), parts }, sent: 0 });
         Ok(Some(buffers))

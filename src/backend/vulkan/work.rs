@@ -17,7 +17,6 @@ use super::prepared::Ready;
 use super::raw::{Recording, Slice};
 use super::record::{BoundDispatch, Commands};
 use super::replay::{Replay, Waiting};
-use super::staging::Segments;
 use crate::ops::Counts;
 use crate::{Error, Result};
 
@@ -27,6 +26,11 @@ const LONG: usize = 256;
 const SHORT: usize = 64;
 /// Number of dispatches that wait where no memory is left to submit them.
 const MOST_WAITING: usize = 4 * LONG;
+
+/// At most this fraction (1/4) of the budget is retained for later results.
+const KEPT: u64 = 4;
+/// Bytes of staging memory at which a list is submitted; so many are retained at most.
+pub(super) const MUCH_STAGING: u64 = 256 << 20;
 
 /// Length in bytes of the guard band behind a result, which must stay unchanged while guard bands are on.
 pub(super) const GUARD: u64 = 256;
@@ -54,7 +58,6 @@ pub(super) struct Work {
     pub(super) commands: Commands,
     /// Bytes of host memory that pending copies read.
     pub(super) staged: u64,
-    pub(super) segments: Segments,
     /// The lists in flight.
     pub(super) pool: CommandBufferPool,
     /// A plan that updates states is being appended: a stop would leave some of them updated.
@@ -62,7 +65,10 @@ pub(super) struct Work {
     pub(super) counts: HashMap<Counts, Slice>,
     /// Bound in place of operands without elements.
     pub(super) nothing: Option<Slice>,
+    /// What dropped arrays and intermediate results held.
     pub(super) free: FreeList,
+    /// What the host wrote or read.
+    pub(super) host: FreeList,
     /// The commands of the plans that ran last.
     pub(super) replays: Vec<Replay>,
     /// What comes before the commands.
@@ -73,17 +79,19 @@ impl Work {
     /// No work yet, on at most `memory_limit` bytes of device memory, if there is a limit.
     pub(super) fn new(opened: &Arc<Opened>, memory_limit: Option<u64>) -> Self {
         let memory = memory_limit.unwrap_or(u64::MAX).min(opened.device.memory_for_program());
-        let (commands, staged, segments, undivided, counts, nothing) = Default::default();
-        let (free, replays, waiting, pool) = (FreeList::default(), Vec::new(), None, CommandBufferPool::new(opened));
+        let (commands, staged, undivided, counts, nothing) = Default::default();
+        let (replays, waiting, pool) = (Vec::new(), None, CommandBufferPool::new(opened));
         let (opened, budget) = (opened.clone(), Budget::new(memory));
-        Work { opened, budget, commands, staged, segments, pool, undivided, counts, nothing, free, replays, waiting }
+        let kept = budget.limit() / KEPT;
+        let list = |most| FreeList::new(most, opened.device.capabilities.allocation);
+        let (free, host) = (list(kept), list(kept.min(MUCH_STAGING)));
+        Work { opened, budget, commands, staged, pool, undivided, counts, nothing, free, host, replays, waiting }
     }
 
-    /// Frees what finished recordings kept alive, after reading their times, and those buffers of dropped arrays that
-    /// no command uses any more.
+    /// Frees what finished recordings kept alive, after reading their times, and what is retained and not needed.
     pub(super) fn release_finished(&mut self) -> Result<()> {
         if self.pool.release_finished()? {
-            self.free.free_unused();
+            self.free_unneeded();
         }
         Ok(())
     }
@@ -100,9 +108,10 @@ impl Work {
     /// Appends the dispatches of a plan and returns its buffers; with `guarded` its outputs have guard bands.
     fn append(&mut self, ready: &Ready, inputs: Vec<Slice>, states: Vec<Slice>, guarded: bool) -> Result<Vec<Slice>> {
         let mut buffers = Vec::with_capacity(ready.sizes.len());
+        let fit = ready.fit();
         for (place, bytes) in ready.sizes.iter().enumerate() {
             let guarded = guarded && ready.prepared.outputs.contains(&place);
-            buffers.push(if guarded { self.guarded_result(*bytes)? } else { self.result(*bytes)? });
+            buffers.push(if guarded { self.guarded_result(*bytes)? } else { self.result(*bytes, fit)? });
         }
         let bound = ready.bound(inputs, states, buffers);
         ready.prepared.steps(&bound, ready.flops).try_for_each(|step| self.dispatch(step?))?;

@@ -55,7 +55,7 @@ pub struct Buffer {
     /// Size.
     pub bytes: u64,
     kind: Kind,
-    _charge: Charge,
+    charge: Charge,
     pub(super) device: Arc<Device>,
 }
 
@@ -97,15 +97,16 @@ impl Buffer {
         let left = || out_of(format!("{name}: {} bytes are available", budget.left()));
         let charged = budget.charge(requirements.size).ok_or_else(left);
         let allocated = charged.and_then(|charge| {
-            let mut allocator = lock(&device.allocator);
-            let allocator = allocator.as_mut().ok_or_else(exhausted)?;
-            let memory = allocator.allocate(&AllocationCreateDesc {
-                name,
-                requirements,
-                location,
-                linear: true,
-                allocation_scheme: AllocationScheme::GpuAllocatorManaged,
-            });
+            let scheme = AllocationScheme::GpuAllocatorManaged;
+            let wanted = AllocationCreateDesc { name, requirements, location, linear: true, allocation_scheme: scheme };
+            let memory = match device.allocate(&wanted) {
+                // What engines retain of the device's memory makes way.
+                Err(AllocationError::OutOfMemory) => {
+                    device.release_retained();
+                    device.allocate(&wanted)
+                }
+                done => done,
+            };
             match memory {
                 Ok(memory) => Ok((memory, charge)),
                 Err(AllocationError::OutOfMemory) => Err(exhausted()),
@@ -119,10 +120,14 @@ impl Buffer {
         // SAFETY: the allocation meets the buffer's requirements and lives as long as the buffer.
         let bound = unsafe { device.handle.bind_buffer_memory(handle, memory.memory(), memory.offset()) };
         device.name(handle, name);
-        let buffer =
-            Buffer { handle, memory: Mutex::new(Some(memory)), bytes, kind, _charge: charge, device: device.clone() };
+        let buffer = Buffer { handle, memory: Mutex::new(Some(memory)), bytes, kind, charge, device: device.clone() };
         bound.map_err(|cause| device.failure("vkBindBufferMemory", cause))?;
         Ok(Arc::new(buffer))
+    }
+
+    /// Bytes that are reserved for it.
+    pub(in crate::backend::vulkan) fn reserved(&self) -> u64 {
+        self.charge.bytes()
     }
 
     /// The capabilities of its device.

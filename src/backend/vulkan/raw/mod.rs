@@ -20,7 +20,7 @@ mod write_only;
 
 pub use buffer::{Buffer, Kind, Slice};
 pub(super) use command::{Command, Grid, Launch, Timing};
-pub(super) use device::{Device, Ticket, close_all};
+pub(super) use device::{Device, Retains, Ticket, close_all};
 pub(super) use instance::Instance;
 pub(super) use leave::skip_exit_handlers;
 #[cfg(test)]

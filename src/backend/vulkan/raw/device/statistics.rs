@@ -40,6 +40,7 @@ impl Device {
             handle: handle.map_err(|cause| failure(&capabilities.name, "vkCreateDevice", cause))?,
             debug: None,
             allocator: Mutex::new(None),
+            retaining: Mutex::default(),
             pipeline_cache: vk::PipelineCache::null(),
             kept: vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR
                 | vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR,
