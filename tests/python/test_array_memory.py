@@ -54,7 +54,7 @@ def test_a_steady_loop_allocates_nothing(vulkan, size, varying, others):
 
 @pytest.mark.parametrize("others", [0, 3])
 @pytest.mark.parametrize("varying", [False, True])
-def test_large_results_allocate_nothing(vulkan, varying, others):
+def test_large_results_and_uploads_allocate_nothing(vulkan, varying, others):
     """Above 32 MiB, where an allocation of a GPU takes a millisecond."""
     draws = np.random.default_rng(others)
     x = draws.standard_normal(33 * MIB // 3, np.float32)
@@ -66,6 +66,7 @@ def test_large_results_allocate_nothing(vulkan, varying, others):
         part = given[number % 3]
         functional.relu(part)
         assert np.array_equal(functional.relu(part).numpy(), np.maximum(x[: part.size], 0))
+        assert np.array_equal(step(x[: part.size]), np.maximum(x[: part.size], 0))
     assert counted("allocations") == before and len(alive) == others
 
 

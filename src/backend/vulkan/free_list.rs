@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use super::budget::Retained;
 use super::raw::{Buffer, Slice};
-use crate::backend::faults::{Fault, strikes};
 
 /// What was not needed for this long is freed.
 const IDLE: Duration = Duration::from_secs(10);
@@ -95,36 +94,36 @@ impl FreeList {
 
     /// Takes a buffer of at least `bytes`, or says how many to allocate.
     pub(super) fn take(&mut self, bytes: u64, fit: Fit, writer: Writer) -> Result<Arc<Buffer>, u64> {
-        if strikes(Fault::Allocation) {
-            return Err(bytes);
-        }
-        if let Some((size, place)) = self.find(bytes..=bytes, Fit::Exact, writer) {
-            return self.remove(size, place).ok_or(bytes);
+        let may = |free: &Free| writer == Writer::Device || free.idle();
+        if let Some(at) = self.find(bytes..=bytes, |_, free| may(free)) {
+            return self.remove(at).ok_or(bytes);
         }
         if fit == Fit::Exact {
             return Err(bytes);
         }
-        let larger = self.find(bytes..=bytes.saturating_mul(LARGER), fit, writer);
-        let Some((size, place)) = larger.or_else(|| self.find(bytes / LARGER..bytes, fit, writer)) else {
+        let near = |free: &Free| free.fit == fit && may(free);
+        let most = bytes.saturating_mul(LARGER);
+        // One of which a part was used had headroom, or memory was short.
+        if let Some(at) = self.find(bytes..=most, |size, free| near(free) && free.used < size) {
+            return self.remove(at).ok_or(bytes);
+        }
+        let Some(at) = self.find(bytes / LARGER..=most, |_, free| near(free)) else {
             return Err(bytes);
         };
-        // A buffer of which a part was used had headroom, or memory was short.
-        let served = size > bytes && self.shelves[&size].free[place].used < size;
-        match self.remove(size, place) {
-            Some(buffer) if served => Ok(buffer),
-            _ => Err(with_headroom(size.max(bytes)).min(self.largest).max(bytes)),
-        }
+        self.remove(at);
+        Err(with_headroom(at.0.max(bytes)).min(self.largest).max(bytes))
     }
 
-    /// The first buffer of the least such size.
-    fn find(&self, sizes: impl RangeBounds<u64>, fit: Fit, writer: Writer) -> Option<(u64, usize)> {
-        let fits = |free: &Free| fit == Fit::Exact || free.fit == fit;
-        let can = |free: &Free| fits(free) && (writer == Writer::Device || free.idle());
-        self.shelves.range(sizes).find_map(|(size, shelf)| Some((*size, shelf.free.iter().position(can)?)))
+    /// The size and the place of the first buffer of the least such size.
+    fn find(&self, sizes: impl RangeBounds<u64>, so: impl Fn(u64, &Free) -> bool) -> Option<(u64, usize)> {
+        self.shelves.range(sizes).find_map(|(size, shelf)| {
+            let place = shelf.free.iter().position(|free| so(*size, free))?;
+            Some((*size, place))
+        })
     }
 
-    /// Takes the buffer at a place.
-    fn remove(&mut self, size: u64, place: usize) -> Option<Arc<Buffer>> {
+    /// Takes the buffer of a size at a place.
+    fn remove(&mut self, (size, place): (u64, usize)) -> Option<Arc<Buffer>> {
         let shelf = self.shelves.get_mut(&size)?;
         let free = shelf.free.remove(place)?;
         shelf.spare = shelf.spare.min(shelf.free.len());
@@ -145,7 +144,7 @@ impl FreeList {
         }
         for Slice { buffer, .. } in slices {
             if let Some(place) = place(self, buffer) {
-                self.remove(buffer.bytes, place);
+                self.remove((buffer.bytes, place));
             }
         }
         true
@@ -164,7 +163,7 @@ impl FreeList {
                 Some((shelf.free[place].since, *size, place))
             });
             let Some((_, size, place)) = idle.min() else { return };
-            self.remove(size, place);
+            self.remove((size, place));
         }
     }
 

@@ -4,7 +4,7 @@
 //! long or expensive enough. Arrays never change once made, except for unshared states, so only what a list itself
 //! writes can be a hazard in it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -17,6 +17,7 @@ use super::prepared::Ready;
 use super::raw::{Recording, Slice};
 use super::record::{BoundDispatch, Commands};
 use super::replay::{Replay, Waiting};
+use super::staging::Uploaded;
 use crate::ops::Counts;
 use crate::{Error, Result};
 
@@ -69,6 +70,8 @@ pub(super) struct Work {
     pub(super) free: FreeList,
     /// What the host wrote or read.
     pub(super) host: FreeList,
+    /// The segments of large uploads, the earliest first.
+    pub(super) uploaded: VecDeque<Uploaded>,
     /// The commands of the plans that ran last.
     pub(super) replays: Vec<Replay>,
     /// What comes before the commands.
@@ -79,13 +82,27 @@ impl Work {
     /// No work yet, on at most `memory_limit` bytes of device memory, if there is a limit.
     pub(super) fn new(opened: &Arc<Opened>, memory_limit: Option<u64>) -> Self {
         let memory = memory_limit.unwrap_or(u64::MAX).min(opened.device.memory_for_program());
-        let (commands, staged, undivided, counts, nothing) = Default::default();
+        let (commands, staged, undivided, counts, nothing, uploaded) = Default::default();
         let (replays, waiting, pool) = (Vec::new(), None, CommandBufferPool::new(opened));
         let (opened, budget) = (opened.clone(), Budget::new(memory));
         let kept = budget.limit() / KEPT;
         let list = |most| FreeList::new(most, opened.device.capabilities.allocation);
         let (free, host) = (list(kept), list(kept.min(MUCH_STAGING)));
-        Work { opened, budget, commands, staged, pool, undivided, counts, nothing, free, host, replays, waiting }
+        Work {
+            opened,
+            budget,
+            commands,
+            staged,
+            pool,
+            undivided,
+            counts,
+            nothing,
+            free,
+            host,
+            uploaded,
+            replays,
+            waiting,
+        }
     }
 
     /// Frees what finished recordings kept alive, after reading their times, and what is retained and not needed.

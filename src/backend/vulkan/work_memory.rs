@@ -6,6 +6,7 @@ use super::free_list::{Fit, Writer};
 use super::raw::{Buffer, Kind, Slice};
 use super::staging::SEGMENT;
 use super::work::{GUARD, MARK, MUCH_STAGING, Work, guarded};
+use crate::backend::faults::{Fault, strikes};
 use crate::ops::Counts;
 use crate::{Error, Result};
 
@@ -25,12 +26,14 @@ impl Work {
 
     /// Frees what is retained for later.
     pub(super) fn clear_retained(&mut self) {
+        self.uploaded.clear();
         self.free.clear();
         self.host.clear();
     }
 
     /// Frees what is retained and no commands use.
     pub(super) fn release_idle(&mut self) {
+        self.uploaded.clear();
         self.host.shrink(0);
         self.free.shrink(0);
     }
@@ -46,6 +49,7 @@ impl Work {
 
     /// Lets retained buffers go, the least recently used first, until the budget has `bytes` left.
     fn make_way(&mut self, bytes: u64) {
+        self.uploaded.clear();
         for list in [&mut self.host, &mut self.free] {
             let short = bytes.saturating_sub(self.budget.left());
             list.shrink(list.bytes().saturating_sub(short));
@@ -80,6 +84,8 @@ impl Work {
             _ => self.free.take(bytes, fit, Writer::Device),
         };
         let buffer = match taken {
+            // What is refused is refused where memory is retained, too.
+            Ok(_) if strikes(Fault::Allocation) => self.buffer(kind, bytes)?,
             Ok(buffer) => buffer,
             Err(more) => {
                 let device = &self.opened.device;
