@@ -399,7 +399,10 @@ def test_ctrl_c_ends_a_search_at_once(shell, small, tmp_path):
     (tmp_path / "many").mkdir()
     lines = (json.dumps({"text": f"Text number {n}. " * 8}) for n in range(20000))
     (tmp_path / "many" / "all.jsonl").write_text("\n".join(lines))
-    command = [sys.executable, "-m", "grilly", "search", "x", str(tmp_path / "many"), *small]
+    # What starts the tests may ignore SIGINT, as a shell does for its background jobs, and children inherit that.
+    heard = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    heard += "runpy.run_module('grilly', run_name='__main__')"
+    command = [sys.executable, "-c", heard, "search", "x", str(tmp_path / "many"), *small]
     process = subprocess.Popen(command, env=shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     rows, end = tmp_path / "many" / ".grilly-index" / "rows-0.npy", time.monotonic() + 100
     while time.monotonic() < end and not (rows.exists() and rows.stat().st_size):

@@ -11,8 +11,9 @@ from grilly.integrations.loading import library, loaded
 from grilly.sentence_transformer import SentenceTransformer, VulkanSentenceTransformer
 
 with library("langchain-text-splitters"):
-    from langchain_core.documents import Document
     from langchain_text_splitters import TextSplitter
+with library("langchain-core"):
+    from langchain_core.documents import Document
 
 __all__ = ["GrillyTokenTextSplitter"]
 
