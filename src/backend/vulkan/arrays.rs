@@ -97,7 +97,11 @@ impl VulkanArrays {
             while first < bytes && under_way.len() < COPIED_AHEAD {
                 let length = SEGMENT.min(bytes - first);
                 let work = &mut *self.work();
-                let segment = work.staging(SEGMENT as u64)?;
+                let segment = match work.staging(SEGMENT as u64) {
+                    // Those under way are enough.
+                    Err(Error::OutOfMemory { .. }) if !under_way.is_empty() => break,
+                    made => made?,
+                };
                 let bytes = length.next_multiple_of(4) as u64;
                 let part = Slice { offset: first as u64, bytes, ..from.clone() };
                 let ticket = work.copy_out([(part, Slice { bytes, ..segment.clone() })])?;
