@@ -64,8 +64,8 @@ def worker() -> None:
             model.encode(TEXT, task=task)
             seconds = first - (time.perf_counter() - start)
         row = model.encode(TEXT, **({} if task is None else {"task": task}))
-        model.close()
         answer = {"seconds": seconds, "row": row.tolist(), "device": model.device_name, "uploads": told.uploads}
+        model.close()
         print(json.dumps(answer), flush=True)
 
 
