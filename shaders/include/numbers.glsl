@@ -58,6 +58,32 @@ vec4 exponentials(vec4 v) {
     return vec4(exponential(v.x), exponential(v.y), exponential(v.z), exponential(v.w));
 }
 
+// The same of x <= 0, with the same bits in fewer operations.
+float exponential_of_negative(float x) {
+#ifdef EVERYWHERE
+    return exponential(x);
+#else
+    float within = max(x, -104.0);
+    float n = roundEven(within * 1.44269504);
+    // The product of n, of 8 bits, and 9 bits is exact, fused or not.
+    precise float high = fma(n, -0.693359375, within);
+    precise float r = high + n * 2.12194440e-4;
+    float q = fma(r, 1.381446737e-3, 8.368780401e-3);
+    q = fma(r, q, 4.166839421e-2);
+    q = fma(r, q, 1.666652011e-1);
+    q = fma(r, q, 4.999999341e-1);
+    float y = 1.0 + fma(r * r, q, r);
+    // 2^(n + 64), whose exponent is added to y's, and 2^-64, by which alone a subnormal result is rounded.
+    uint scaled = floatBitsToUint(y) + (floatBitsToUint(n + 12582976.0) << 23);
+    return is_nan(x) ? x : uintBitsToFloat(scaled) * 5.421010862427522e-20;
+#endif
+}
+
+vec4 exponentials_of_negatives(vec4 v) {
+    return vec4(exponential_of_negative(v.x), exponential_of_negative(v.y), exponential_of_negative(v.z),
+                exponential_of_negative(v.w));
+}
+
 // Up to 0.92: x + x P(x^2); above: 1 - exp(t Q(t)), t = |x|. P, Q minimax, relative errors 2e-8 and 8e-10.
 float error_function(float x) {
     // Above 4 the result rounds to 1.

@@ -3,10 +3,11 @@
 // sum_k b w + bias of each row of the weight, then g in the weight's type; weight [N, K], bias [N], and the norm's
 // weight g and bias b [K]. With ROUNDED, g and g w are rounded to the weight's type.
 // Grid: x = ceil(N / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, fixed by K: quads of a lane, then lanes.
+// Reduction order: by held-rows.glsl, fixed by K: quads, sums, groups of sums.
 // Assumes: K a multiple of 4; N even where g is read eight at a time.
 //# stored = ["float16", "bfloat16"]
 #include "rows/held-rows.glsl"
+DECLARE_TOTALS
 
 layout(constant_id = 4) const bool BIAS = false;
 layout(constant_id = 5) const bool ROUNDED = false;
@@ -38,17 +39,17 @@ void main() {
     uint row = own_row();
     // Invocations past the last row take part in the barriers with nothing to add.
     bool there = row < push.rows;
-    vec4 scaled = vec4(0.0);
-    vec4 shifted = vec4(0.0);
-    for (uint i = 0u; i < quads(push.k); i++) {
+    DECLARE_SUMS(scaled)
+    DECLARE_SUMS(shifted)
+    [[unroll]] for (uint i = 0u; i < quads(push.k); i++) {
         uint quad = columns_of(i).x / 4u;
         if (there && 4u * quad < push.k) {
             vec4 w = wide(weight[row * (push.k / 4u) + quad]);
-            scaled += rounded(w * rounded(norm_weight[quad]));
-            shifted = fma(w, norm_bias[quad], shifted);
+            ADD_TERMS(scaled, i, rounded(w * rounded(norm_weight[quad])));
+            ADD_PRODUCTS(shifted, i, w, norm_bias[quad]);
         }
     }
-    vec2 sums = totals(vec2(sum_of(scaled), sum_of(shifted)));
+    vec2 sums = totals(scaled, shifted);
     if (lane() == 0u && there) {
         uint column = push.first + row;
         if (BIAS) {

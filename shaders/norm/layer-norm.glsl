@@ -2,7 +2,8 @@
 // Computes: y = (x - mean) / sqrt(var + eps) * weight + bias; x, y [rows, columns], weight, bias [columns]; with RESIDUAL,
 // of x + residual; with MOMENTS, y [rows, 2] = mean, 1 / sqrt(var + eps); with QUANTIZED, as integers: normed-integers.glsl.
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes. Mean first, then variance.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads, sums, groups of sums. Mean first, then variance; of parts, those
+// of a lane in turn, then lanes.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 //# stored = ["float32", "float16", "bfloat16"]
 //# numerics = ["run", "everywhere"]
@@ -39,24 +40,66 @@ vec4 normal_of(vec4 quad, uint i, uint columns, vec2 moments) {
 #include "rows/normed-integers.glsl"
 #endif
 
+// The mean of `n` columns from group `first`, which are kept, and the sum of their squared deviations.
+vec2 moments_of(uint start, uint first, uint count, uint columns, float n) {
+    DECLARE_SUMS(sum)
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad = within(load_row(start, first + i, columns), first + i, columns, 0.0);
+        if (PART_HELD) {
+            held[i] = quad;
+        }
+        ADD_TERMS(sum, i, quad);
+    }
+    float mean = QUOTIENT(total(sum), n);
+
+    DECLARE_SUMS(squares)
+    [[unroll]] for (uint i = 0u; i < count; i++) {
+        vec4 quad = PART_HELD ? held[i] : load_row(start, first + i, columns);
+        vec4 centred = within(quad - mean, first + i, columns, 0.0);
+        ADD_SQUARES(squares, i, centred);
+    }
+    return vec2(mean, total(squares));
+}
+
+#ifndef EVERYWHERE
+// Elements, mean and squared deviations of two parts together (Chan, Golub, LeVeque 1979).
+vec3 joined(vec3 a, vec3 b) {
+    float n = a.x + b.x;
+    float apart = b.y - a.y;
+    return vec3(n, a.y + apart * (b.x / n), a.z + b.z + apart * apart * (a.x * (b.x / n)));
+}
+
+// Mean and squared deviations of a row, of whose parts each lane has some.
+vec2 over_lanes(vec3 own, float n) {
+    float mean = total(own.x * own.y) / n;
+    float apart = own.y - mean;
+    return vec2(mean, total(own.z + own.x * (apart * apart)));
+}
+#endif
+
 void main() {
     OWN_ROW
 
-    vec4 sum = vec4(0.0);
-    [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad = within(load_row(start, i, columns), i, columns, 0.0);
-        hold(i, quad);
-        ADD_TERMS(sum, quad);
+    uint parts = parts_of(push.columns);
+    uint each = part_quads(push.columns);
+    vec2 moments = vec2(0.0);
+    vec3 own = vec3(0.0);
+    for (uint part = 0u; part < parts; part++) {
+        float n = float(part_columns(part, push.columns));
+        moments = moments_of(start, first_of(part, each), each, columns, n);
+#ifndef EVERYWHERE
+        if (IN_PARTS && lane() == part % LANES) {
+            own = joined(own, vec3(n, moments.x, moments.y));
+        }
+#endif
     }
-    float mean = QUOTIENT(total(sum_of(sum)), float(push.columns));
-
-    vec4 squares = vec4(0.0);
-    [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad = HELD ? held[i] : load_row(start, i, columns);
-        vec4 centred = within(quad - mean, i, columns, 0.0);
-        ADD_SQUARES(squares, centred);
+#ifndef EVERYWHERE
+    if (IN_PARTS) {
+        moments = over_lanes(own, float(push.columns));
     }
-    float deviation = sqrt(QUOTIENT(total(sum_of(squares)), float(push.columns)) + SETTLED(push.eps));
+#endif
+    float mean = moments.x;
+    float deviation = sqrt(QUOTIENT(moments.y, float(push.columns)) + SETTLED(push.eps));
     float scale = QUOTIENT(1.0, deviation);
 
 #ifdef MOMENTS
@@ -66,10 +109,20 @@ void main() {
 #elif defined(QUANTIZED)
     end_row(row, columns, count, vec2(mean, scale));
 #else
-    [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad = HELD ? held[i] : load_row(start, i, columns);
-        vec4 normal = PRODUCT(quad - mean, scale);
-        store_y(start, i, columns, SETTLED_FMA(normal, load_weight(0u, i, columns), load_bias(0u, i, columns)));
+    // The last part is still held.
+    for (uint turn = 1u; turn <= parts; turn++) {
+        uint first = first_of(parts - turn, each);
+        if (IN_PARTS && turn > 1u) {
+            [[unroll]] for (uint i = 0u; i < each; i++) {
+                held[i] = load_row(start, first + i, columns);
+            }
+        }
+        [[unroll]] for (uint i = 0u; i < each; i++) {
+            vec4 quad = PART_HELD ? held[i] : load_row(start, first + i, columns);
+            vec4 normal = PRODUCT(quad - mean, scale);
+            vec4 weights = load_weight(0u, first + i, columns);
+            store_y(start, first + i, columns, SETTLED_FMA(normal, weights, load_bias(0u, first + i, columns)));
+        }
     }
 #endif
 }

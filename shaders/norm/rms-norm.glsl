@@ -3,7 +3,7 @@
 // residual; with ROTARY, columns of each head are then rotated in pairs as in rope.glsl; with QUANTIZED, as integers:
 // normed-integers.glsl.
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads, also of parts, sums, groups of sums.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4, and half a head's.
 //# stored = ["float32", "float16", "bfloat16"]
 //# numerics = ["run", "everywhere"]
@@ -91,24 +91,40 @@ vec4 normal_of(vec4 quad, uint i, uint columns, vec2 scale) {
 void main() {
     OWN_ROW
 
-    vec4 squares = vec4(0.0);
-    [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad = within(load_row(start, i, columns), i, columns, 0.0);
-        hold(i, quad);
-        ADD_SQUARES(squares, quad);
+    uint parts = parts_of(push.columns);
+    uint each = part_quads(push.columns);
+    DECLARE_SUMS(squares)
+    for (uint part = 0u; part < parts; part++) {
+        uint first = first_of(part, each);
+        [[unroll]] for (uint i = 0u; i < each; i++) {
+            vec4 quad = within(load_row(start, first + i, columns), first + i, columns, 0.0);
+            if (PART_HELD) {
+                held[i] = quad;
+            }
+            ADD_SQUARES(squares, i, quad);
+        }
     }
-    float scale = QUOTIENT(1.0, sqrt(QUOTIENT(total(sum_of(squares)), float(push.columns)) + SETTLED(push.eps)));
+    float scale = QUOTIENT(1.0, sqrt(QUOTIENT(total(squares), float(push.columns)) + SETTLED(push.eps)));
 
 #ifdef QUANTIZED
     end_row(row, columns, count, vec2(0.0, scale));
 #else
-    [[unroll]] for (uint i = 0u; i < count; i++) {
-        vec4 quad = HELD ? held[i] : load_row(start, i, columns);
-        quad = PRODUCT(PRODUCT(quad, scale), load_weight(0u, i, columns));
+    // The last part is still held.
+    for (uint turn = 1u; turn <= parts; turn++) {
+        uint first = first_of(parts - turn, each);
+        if (IN_PARTS && turn > 1u) {
+            [[unroll]] for (uint i = 0u; i < each; i++) {
+                held[i] = load_row(start, first + i, columns);
+            }
+        }
+        [[unroll]] for (uint i = 0u; i < each; i++) {
+            vec4 quad = PART_HELD ? held[i] : load_row(start, first + i, columns);
+            quad = PRODUCT(PRODUCT(quad, scale), load_weight(0u, first + i, columns));
 #ifdef ROTARY
-        quad = turned(row, start, i, columns, quad, scale);
+            quad = turned(row, start, first + i, columns, quad, scale);
 #endif
-        store_y(start, i, columns, quad);
+            store_y(start, first + i, columns, quad);
+        }
     }
 #endif
 }

@@ -1,7 +1,7 @@
 #version 460
 // Computes: y = g ((1 - s) w[t] (p - onehot(t)) + s / C (p sum(w) - w)), p = softmax(x), t = targets, 0 if -1; y, x [rows, C].
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads, sums, groups of sums.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4; targets below C or -1, that is 2^32 - 1.
 #define X 2
 #include "rows/cross-entropy-rows.glsl"
@@ -13,17 +13,19 @@ void main() {
     OWN_ROW
     float shift = largest_x(start, count, columns);
 
-    vec4 sum = vec4(0.0), weights = vec4(0.0);
+    DECLARE_SUMS(sum)
+    DECLARE_SUMS(weights)
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 quad = HELD ? held[i] : load_x(start, i, columns);
         quad = exponentials(quad - shift);
         hold(i, quad);
-        sum += within(quad, i, columns, 0.0);
+        ADD_TERMS(sum, i, within(quad, i, columns, 0.0));
         if (SMOOTHED) {
-            weights += within(WEIGHTED ? load_weight(0u, i, columns) : vec4(1.0), i, columns, 0.0);
+            vec4 w = WEIGHTED ? load_weight(0u, i, columns) : vec4(1.0);
+            ADD_TERMS(weights, i, within(w, i, columns, 0.0));
         }
     }
-    vec2 sums = totals(vec2(sum_of(sum), sum_of(weights)));
+    vec2 sums = totals(sum, weights);
     float scale = 1.0 / sums.x;
 
     uint target = columns > 0u ? targets[row] : 0xffffffffu;

@@ -1,7 +1,7 @@
 #version 460
 // Computes: y = p (g - sum(g p)), where p is the result of softmax; all [rows, columns].
 // Grid: x = ceil(rows / (256 / LANES)), continued along y.
-// Reduction order: by held-rows.glsl, fixed by the columns: quads of a lane, then lanes.
+// Reduction order: by held-rows.glsl, fixed by the columns: quads, sums, groups of sums.
 // Assumes: QUADS cover the row if HELD; with VECTOR, columns are a multiple of 4.
 #include "counts.glsl"
 #include "rows/held-rows.glsl"
@@ -18,7 +18,7 @@ vec4 held_p[QUADS];
 void main() {
     OWN_ROW
 
-    vec4 sum = vec4(0.0);
+    DECLARE_SUMS(sum)
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 gradient = load_g(start, i, columns);
         vec4 value = load_p(start, i, columns);
@@ -26,9 +26,9 @@ void main() {
             held_g[i] = gradient;
             held_p[i] = value;
         }
-        sum += within(gradient * value, i, columns, 0.0);
+        ADD_TERMS(sum, i, within(gradient * value, i, columns, 0.0));
     }
-    float dot_product = total(sum_of(sum));
+    float dot_product = total(sum);
 
     [[unroll]] for (uint i = 0u; i < count; i++) {
         vec4 gradient, value;

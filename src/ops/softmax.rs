@@ -4,6 +4,7 @@ use super::binary::{BroadcastAxis, axes, merged};
 use super::signature::Role;
 use super::{Dim, Operand, Operation, Shape, Shapes, Signature, Vjp};
 use crate::Result;
+use crate::dtype::DType;
 
 /// `y = e^x / sum e^x` over the entries of the last axis that are not masked; 0 at masked entries and in rows that are
 /// all masked.
@@ -17,6 +18,21 @@ pub struct Softmax {
     /// Whether `x` is a sum with a mask: a row of negative infinity alone, whose softmax is NaN, is then all masked, too;
     /// default false.
     pub masked: bool,
+}
+
+impl Softmax {
+    /// Columns of the longest row that is one part.
+    const LONGEST: usize = 12_288;
+    /// Rows that are as many workgroups as keep a GPU busy.
+    const MANY: usize = 512;
+
+    /// Parts of a row, and columns of each but the last: multiples of 1,024 in equal parts. So are the sums of long rows cut, by
+    /// the columns alone.
+    pub(crate) fn parts(columns: usize) -> [usize; 2] {
+        let fewest = columns.div_ceil(Self::LONGEST).max(1);
+        let part = columns.div_ceil(1024 * fewest).max(1) * 1024;
+        [columns.div_ceil(part).max(1), part]
+    }
 }
 
 /// Strides of `keep` over the rows of `x`, with the rows as three axes.
@@ -62,7 +78,16 @@ impl Operation for Softmax {
         (r#"{"masked": true}"#, &[&[2, 3, 4], &[3, 4]], &[0]),
     ];
     const SIGNATURE: Signature =
-        Signature::of(&[Operand::rows("x").narrow(), Operand::new("keep", Role::Mask).optional()]).flops(5);
+        Signature::of(&[Operand::rows("x").narrow(), Operand::new("keep", Role::Mask).optional()])
+            .scratch(&["parts"])
+            .flops(5);
+
+    /// The largest element of each part and the sum of its exponentials, where long rows are few.
+    fn scratch(&self, operands: &[&Shape], _: DType) -> Vec<Shape> {
+        let Some((rows, columns)) = operands[0].as_rows() else { return Vec::new() };
+        let [parts, _] = Softmax::parts(columns);
+        if parts == 1 || rows >= Softmax::MANY { Vec::new() } else { vec![Shape::fixed(&[rows, parts, 2])] }
+    }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         let x = &of["x"];
@@ -97,6 +122,13 @@ impl Operation for SoftmaxBackward {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_rows_are_in_equal_parts_by_their_columns() {
+        let found = [0, 8193, 12_288, 12_289, 30_522, 151_936, 1 << 24].map(Softmax::parts);
+        let expected = [[1, 1024], [1, 9216], [1, 12_288], [2, 7168], [3, 10_240], [13, 12_288], [1366, 12_288]];
+        assert_eq!(found, expected);
+    }
 
     #[test]
     fn a_mask_lies_over_rows_as_numpy_broadcasts() {

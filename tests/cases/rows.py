@@ -8,7 +8,7 @@ import numpy as np
 
 from cases.bounds import BOUNDS, TINY, Bound, U, bounded, summed
 from cases.reference import Attributes, Operands, evaluate, reference
-from cases.table import HALF_WIDTHS, OpCase, Values, rows_and_widths
+from cases.table import HALF_WIDTHS, LONG_WIDTHS, OpCase, Values, rows_and_widths
 
 
 @reference
@@ -194,6 +194,10 @@ def norms() -> list[OpCase]:
             OpCase(op, "eps", lambda v, n=weights: [v.plain(2, 2, 33)] + [v.plain(33) for _ in range(n)], {"eps": 0.5}),
             OpCase(
                 op, "half", lambda v, n=weights: [v.plain(4, 65)] + [v.plain(65) for _ in range(n)], dtype="float16"
+            ),
+            *(
+                OpCase(op, f"long-{w}", lambda v, w=w, n=weights: [v.plain(2, w)] + [v.plain(w) for _ in range(n)])
+                for w in LONG_WIDTHS
             ),
             OpCase(f"{op}_backward", "half", lambda v: [v.plain(4, 65), v.plain(4, 65), v.plain(65)], dtype="float16"),
             OpCase(f"{op}_backward", "eps", lambda v: [v.plain(4, 65), v.plain(4, 65), v.plain(65)], {"eps": 0.5}),

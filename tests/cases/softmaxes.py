@@ -6,7 +6,7 @@ import numpy as np
 
 from cases.bounds import TINY, U, bounded, summed
 from cases.reference import Attributes, Operands, reference
-from cases.table import HALF_WIDTHS, OpCase, Values, rows_and_widths
+from cases.table import HALF_WIDTHS, LONG_WIDTHS, OpCase, Values, rows_and_widths
 
 IGNORED = -1  # 0xFFFFFFFF as int32: a target that cross_entropy leaves out
 
@@ -180,7 +180,18 @@ def softmaxes() -> list[OpCase]:
             OpCase("softmax", f"masked-causal-{name}", given, {"masked": True, "causal": True}, smooth=False),
             OpCase("softmax", f"masked-keep-{name}", kept, {"masked": True}, smooth=False),
         ]
+    for width in LONG_WIDTHS:
+        found += [
+            OpCase("softmax", f"long-{width}", lambda v, w=width: [v.plain(2, w)]),
+            OpCase("softmax", f"long-keep-{width}", lambda v, w=width: [v.outliers(2, w), v.bits(2, w)]),
+        ]
+    masked = lambda v: [hidden(v, 3, 20_000), kept_in_parts(v, 3, 20_000)]  # noqa: E731
     return found + [
+        # As many as are a workgroup each.
+        OpCase("softmax", "long-and-many", lambda v: [v.plain(520, 12_289)], smooth=False),
+        OpCase("softmax", "long-masked", masked, {"masked": True}, smooth=False),
+        OpCase("softmax", "long-not-finite", lambda v: [v.not_finite(5, 13_001)]),
+        OpCase("softmax", "long-minus-infinity", lambda v: [np.full((2, 13_000), -np.inf, np.float32)]),
         OpCase("softmax", "masked-half", lambda v: [hidden(v, 5, 64)], {"masked": True}, "float16", smooth=False),
         OpCase("softmax", "masked-not-finite", lambda v: [v.not_finite(5, 65)], {"masked": True}, smooth=False),
         OpCase("softmax", "outliers", lambda v: [v.outliers(5, 129)], function="softmax"),
@@ -199,6 +210,13 @@ def softmaxes() -> list[OpCase]:
         OpCase("softmax", "width-0", lambda v: [v.plain(4, 0)]),
         OpCase("softmax_backward", "half", lambda v: [v.plain(4, 65), probabilities(v, 4, 65)], dtype="float16"),
     ]
+
+
+def kept_in_parts(v: Values, rows: int, width: int) -> np.ndarray:
+    """Ones and zeros: whole parts of rows are masked, and the last row."""
+    keep = v.bits(rows, width)
+    keep[0, : width // 2], keep[1, width // 2 :], keep[-1] = 0, 0, 0
+    return keep
 
 
 def probabilities(v: Values, rows: int, width: int) -> np.ndarray:

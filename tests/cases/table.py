@@ -15,6 +15,8 @@ ROWS = (0, 1, 2, 31, 33, 65)
 #: Rows of float16 that kernels read four elements at a time: around work groups, and longer than registers hold. Others
 #: are widened.
 HALF_WIDTHS = (4, 8, 1000, 1024, 1028, 9000)
+#: Of rows that 64, 128 and 256 lanes share, and that are in parts.
+LONG_WIDTHS = (1154, 1280, 3001, 8200, 12_289, 20_000)
 
 Make = Callable[["Values"], list[np.ndarray]]
 

@@ -3,6 +3,7 @@
 #include "counts.glsl"
 #include "numbers.glsl"
 #include "rows/held-rows.glsl"
+DECLARE_TOTALS
 
 layout(constant_id = 4) const bool WEIGHTED = false;
 layout(constant_id = 5) const bool SMOOTHED = false;

@@ -1,16 +1,21 @@
-// Rows shared among LANES consecutive invocations (32 or 256), 256 / LANES rows per workgroup; each invocation has
-// QUADS groups of four columns, which it keeps in registers if HELD, so that a row is read once. Needs no subgroup
-// operation: any subgroup size gives the same bits. `src/backend/vulkan/kernels/rows.rs` chooses the constants from the
-// columns alone.
+// Rows shared among LANES consecutive invocations, 256 / LANES rows per workgroup; each invocation has QUADS groups of four
+// columns, which it keeps in registers if HELD, so that a row is read once. A longer row consists of parts of PART columns, which
+// are held one after the other. Needs no subgroup operation: any subgroup size gives the same bits.
+// `src/backend/vulkan/kernels/rows.rs` chooses the constants from the columns alone.
 #extension GL_EXT_control_flow_attributes : require
 #include "stored.glsl"
 
 #ifdef EVERYWHERE
 // 64 sums of a row, of columns 64 apart in order, whatever the number of columns.
 const uint LANES = 64;
+const uint SUMS = LANES;
 #else
 layout(constant_id = 0) const uint LANES = 32;
+// Sums of a row, by its columns alone: sum s is of groups of columns s, s + SUMS, ...
+const uint SUMS = LANES > 32u ? 256u : 32u;
 #endif
+// Those of an invocation: sums l, l + LANES, ... of lane l.
+const uint TURNS = SUMS / LANES;
 layout(constant_id = 1) const uint QUADS = 8;
 layout(constant_id = 2) const bool HELD = true;
 // Whether rows start at multiples of four elements.
@@ -22,7 +27,7 @@ ALIGNED_ROWS(VECTOR, 3);
 
 #include "rows/row-lanes.glsl"
 
-// What the invocation keeps of its row.
+// What the invocation keeps of its row, or of a part.
 vec4 held[QUADS];
 
 void hold(uint i, vec4 quad) {
@@ -31,9 +36,37 @@ void hold(uint i, vec4 quad) {
     }
 }
 
-// Groups of four columns per invocation.
+// Columns of a part; a row of `numerics="everywhere"` has one, which is read again if not HELD.
+const uint PART = 4u * LANES * QUADS;
+#ifdef EVERYWHERE
+const bool IN_PARTS = false;
+#define PART_HELD HELD
+#else
+const bool IN_PARTS = !HELD;
+#define PART_HELD true
+#endif
+
+uint parts_of(uint columns) {
+    return IN_PARTS ? (columns + PART - 1u) / PART : 1u;
+}
+
+// The first group of a part of so many: a constant where there is one part, of which drivers then know every place.
+uint first_of(uint part, uint each) {
+    return IN_PARTS ? part * each : 0u;
+}
+
+// Columns of a part of a row.
+uint part_columns(uint part, uint columns) {
+    return IN_PARTS ? min(PART, columns - part * PART) : columns;
+}
+
+// Groups of four columns per invocation, of a row and of a part.
 uint quads(uint columns) {
     return HELD ? QUADS : (columns + 4u * LANES - 1u) / (4u * LANES);
+}
+
+uint part_quads(uint columns) {
+    return PART_HELD ? QUADS : quads(columns);
 }
 
 // Begins the main function of a shader whose push block has ROW_MEMBERS: the row, its columns, its first element and its
@@ -44,10 +77,11 @@ uint quads(uint columns) {
     uint start = row * push.columns;                                                                                   \
     uint count = quads(push.columns);
 
-// Columns of group i: adjacent if VECTOR, else LANES apart, so that neighbouring invocations read neighbouring columns.
+// Columns of group i: adjacent if VECTOR, else SUMS apart, so that neighbouring invocations read neighbouring columns.
 uvec4 columns_of(uint i) {
     const uvec4 places = uvec4(0u, 1u, 2u, 3u);
-    return VECTOR ? 4u * (i * LANES + lane()) + places : 4u * i * LANES + lane() + LANES * places;
+    return VECTOR ? 4u * (i * LANES + lane()) + places
+                  : 4u * (i / TURNS) * SUMS + (i % TURNS) * LANES + lane() + SUMS * places;
 }
 
 // Which of them are columns of the row: if VECTOR, all or none.
@@ -92,23 +126,20 @@ vec4 within(vec4 value, uint i, uint columns, float other) {
     }
 
 #ifdef EVERYWHERE
-// Add a group of columns, or its squares, to a lane's sum, in order.
-#define ADD_TERMS(SUM, QUAD) SUM.x = with_terms(SUM.x, QUAD)
-#define ADD_SQUARES(SUM, QUAD) SUM.x = with_terms(SUM.x, settled_product(QUAD, QUAD))
+// Declares an invocation's sums; adds a group of columns, or its squares, in order.
+#define DECLARE_SUMS(SUM) vec4 SUM = vec4(0.0);
+#define ADD_TERMS(SUM, I, QUAD) SUM.x = with_terms(SUM.x, QUAD)
+#define ADD_SQUARES(SUM, I, QUAD) SUM.x = with_terms(SUM.x, settled_product(QUAD, QUAD))
 
 float with_terms(float sum, vec4 quad) {
     return (((sum + quad.x) + quad.y) + quad.z) + quad.w;
 }
 
-float sum_of(vec4 v) {
-    return v.x;
-}
-
-// Sums of two values over a row's lanes, as a tree. Must be called by every invocation of the workgroup.
-vec2 totals(vec2 value) {
+// The sum of a row's sums, as a tree. Must be called by every invocation of the workgroup.
+float total(vec4 sum) {
     uint slot = gl_LocalInvocationIndex;
     barrier();
-    of_lanes[slot] = value;
+    of_lanes[slot] = vec2(sum.x, 0.0);
     for (uint reach = LANES / 2u; reach > 0u; reach /= 2u) {
         barrier();
         if (lane() < reach) {
@@ -116,36 +147,81 @@ vec2 totals(vec2 value) {
         }
     }
     barrier();
-    return of_lanes[slot - lane()];
+    return of_lanes[slot - lane()].x;
 }
 #else
-#define ADD_TERMS(SUM, QUAD) SUM += QUAD
-#define ADD_SQUARES(SUM, QUAD) SUM = fma(QUAD, QUAD, SUM)
+// Declares an invocation's sums; adds to the one of group i.
+#define DECLARE_SUMS(SUM)                                                                                              \
+    vec4 SUM[TURNS];                                                                                                   \
+    [[unroll]] for (uint turn = 0u; turn < TURNS; turn++) {                                                            \
+        SUM[turn] = vec4(0.0);                                                                                         \
+    }
+#define ADD_TERMS(SUM, I, QUAD) SUM[(I) % TURNS] += QUAD
+#define ADD_PRODUCTS(SUM, I, A, B) SUM[(I) % TURNS] = fma(A, B, SUM[(I) % TURNS])
+#define ADD_SQUARES(SUM, I, QUAD) ADD_PRODUCTS(SUM, I, QUAD, QUAD)
 
+// Never fused with products, of which a sum of one group consists.
 float sum_of(vec4 v) {
-    return (v.x + v.y) + (v.z + v.w);
-}
-
-// Sums of two values over a row's lanes. Must be called by every invocation of the workgroup.
-vec2 totals(vec2 value) {
-    uint slot = gl_LocalInvocationIndex;
-    uint first = slot - lane();
-    of_lanes[slot] = value;
-    barrier();
-    vec2 sum = of_lanes[first + lane() % GROUPS];
-    for (uint i = 1u; i < NEAR; i++) {
-        sum += of_lanes[first + lane() % GROUPS + i * GROUPS];
-    }
-    of_groups[slot] = sum;
-    barrier();
-    sum = of_groups[first];
-    for (uint i = 1u; i < GROUPS; i++) {
-        sum += of_groups[first + i];
-    }
+    precise float sum = (v.x + v.y) + (v.z + v.w);
     return sum;
 }
-#endif
 
+// Sums are added in groups, those SUM_GROUPS apart, then the groups.
+const uint SUM_GROUPS = SUMS == 32u ? 8u : 16u;
+// Whether an invocation has all sums of a group: then calls take turns with two halves of shared memory, at one barrier each.
+const bool OWN_GROUP = LANES == SUM_GROUPS;
+
+// Declares the sum of a row's sums, of which OWN is what an invocation has in its `turn`. Must be called by every invocation of
+// the workgroup.
+#define DECLARE_TOTAL(TYPE, NAME, GIVEN, OWN)                                                                          \
+    shared TYPE NAME##_sums[(OWN_GROUP ? 2u : TURNS) * 256u];                                                          \
+    shared TYPE NAME##_groups[256];                                                                                    \
+    uint NAME##_half = 0u;                                                                                             \
+    TYPE NAME GIVEN {                                                                                                  \
+        uint slot = gl_LocalInvocationIndex;                                                                           \
+        uint first = slot - lane();                                                                                    \
+        uint turn = 0u;                                                                                                \
+        if (OWN_GROUP) {                                                                                               \
+            TYPE sum = OWN;                                                                                            \
+            [[unroll]] for (turn = 1u; turn < TURNS; turn++) {                                                         \
+                sum += OWN;                                                                                            \
+            }                                                                                                          \
+            NAME##_sums[NAME##_half + slot] = sum;                                                                     \
+            barrier();                                                                                                 \
+            sum = NAME##_sums[NAME##_half + first];                                                                    \
+            for (uint i = 1u; i < SUM_GROUPS; i++) {                                                                   \
+                sum += NAME##_sums[NAME##_half + first + i];                                                           \
+            }                                                                                                          \
+            NAME##_half = 256u - NAME##_half;                                                                          \
+            return sum;                                                                                                \
+        }                                                                                                              \
+        [[unroll]] for (turn = 0u; turn < TURNS; turn++) {                                                             \
+            NAME##_sums[first * TURNS + turn * LANES + lane()] = OWN;                                                  \
+        }                                                                                                              \
+        barrier();                                                                                                     \
+        uint start = first * TURNS + lane() % SUM_GROUPS;                                                              \
+        TYPE sum = NAME##_sums[start];                                                                                 \
+        for (uint i = 1u; i < SUMS / SUM_GROUPS; i++) {                                                                \
+            sum += NAME##_sums[start + i * SUM_GROUPS];                                                                \
+        }                                                                                                              \
+        NAME##_groups[slot] = sum;                                                                                     \
+        barrier();                                                                                                     \
+        sum = NAME##_groups[first];                                                                                    \
+        for (uint i = 1u; i < SUM_GROUPS; i++) {                                                                       \
+            sum += NAME##_groups[first + i];                                                                           \
+        }                                                                                                              \
+        return sum;                                                                                                    \
+    }
+
+DECLARE_TOTAL(float, total, (vec4 sums[TURNS]), sum_of(sums[turn]))
+// The same of two sums at once, for the shaders that need it.
+#define DECLARE_TOTALS                                                                                                 \
+    DECLARE_TOTAL(vec2, totals, (vec4 a[TURNS], vec4 b[TURNS]), vec2(sum_of(a[turn]), sum_of(b[turn])))
+
+// The sum of a value over a row's lanes, in the same order.
 float total(float value) {
-    return totals(vec2(value, 0.0)).x;
+    DECLARE_SUMS(sums)
+    sums[0].x = value;
+    return total(sums);
 }
+#endif

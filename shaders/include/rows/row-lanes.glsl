@@ -2,8 +2,8 @@
 
 layout(local_size_x = 256) in;
 
-// Lanes are summed, and compared, in groups of NEAR, then the groups.
-const uint NEAR = LANES == 32u ? 4u : 16u;
+// Few lanes are compared at once, more in groups of NEAR, then the groups.
+const uint NEAR = LANES < 32u ? 1u : (LANES == 32u ? 4u : 16u);
 const uint GROUPS = LANES / NEAR;
 shared vec2 of_lanes[256];
 shared vec2 of_groups[256];
@@ -22,12 +22,19 @@ float largest_of(vec4 quad) {
     return max(max(quad.x, quad.y), max(quad.z, quad.w));
 }
 
-// The maxima of two values over a row's lanes; of a NaN and a number, either may be returned.
+// The maxima of two values over a row's lanes; of a NaN and a number, either may be returned. Few lanes need a barrier before a
+// second call.
 vec2 largest(vec2 value) {
     uint slot = gl_LocalInvocationIndex;
     uint first = slot - lane();
     of_lanes[slot] = value;
     barrier();
+    if (NEAR == 1u) {
+        for (uint i = 0u; i < GROUPS; i++) {
+            value = max(value, of_lanes[first + i]);
+        }
+        return value;
+    }
     for (uint i = 0u; i < NEAR; i++) {
         value = max(value, of_lanes[first + lane() % GROUPS + i * GROUPS]);
     }

@@ -19,9 +19,11 @@ use crate::ops::{
 
 /// Fewer rows leave matrix cores idle.
 const FEW_ROWS: usize = 16;
-/// Units of sixteen bytes of a row that a lane keeps in registers. More leave a processor too few rows at a time: twice as many
-/// are 1.2 times slower for 3072 columns in float16 on an H100.
-const MOST_HELD: u32 = 3;
+/// Columns that a lane keeps in registers: fewer are slower on an H200 in float32, more on an H100 in float16, where twice as many
+/// of 3072 leave a processor too few rows at a time.
+const MOST_HELD: u32 = 24;
+/// The most where a whole workgroup has a row: of more, the row is read again.
+const MOST_OF_LONG: u32 = 32;
 /// Words that a workgroup writes, of rows that the batch counts.
 const WORDS: u32 = 1024;
 
@@ -49,11 +51,12 @@ pub fn quantize_rows(to: &mut Lowering<'_>, op: &QuantizeRows) -> Result<()> {
     let own = to.replaced(&quantize_rows::KERNEL).or(to.replaced(&quantize_rows_scales::KERNEL)).is_none();
     if together && op.scope == Scope::Row && op.seed.is_none() && columns > 0 && columns.is_multiple_of(4) && own {
         let octs = to.dtype(0).is_narrow() && columns.is_multiple_of(8);
-        let units = of.columns / if octs { 8 } else { 4 };
+        let each = if octs { 8 } else { 4 };
+        let units = of.columns / each;
         // The fewest lanes that can keep a row in registers.
-        let lanes = [32, 64, 128].into_iter().find(|lanes| units <= MOST_HELD * lanes).unwrap_or(256);
+        let lanes = [8, 16, 32, 64, 128].into_iter().find(|lanes| units * each <= MOST_HELD * lanes).unwrap_or(256);
         let own = units.div_ceil(lanes);
-        let held = own <= MOST_HELD;
+        let held = own * each <= MOST_OF_LONG;
         let units = if held { own } else { 1 };
         let constants = quantize_rows_held::Constants { lanes, units, held, affine, factors, octs };
         return to.dispatch(of.into(), constants, Held { lanes, ..Held::of(of.columns) }.grid(of));

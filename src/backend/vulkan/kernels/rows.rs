@@ -4,7 +4,7 @@ use crate::backend::vulkan::Capabilities;
 use crate::backend::vulkan::kernel::{Extent, Range};
 use crate::backend::vulkan::lowering::Lowering;
 use crate::numerics::Numerics;
-use crate::ops::{Dim, Shape};
+use crate::ops::{Dim, Shape, Softmax};
 use crate::{Error, Result};
 
 /// The fewest invocations that share a row; independent of the subgroup size, so that every device adds in the same order.
@@ -12,9 +12,13 @@ pub const LANES: u32 = 32;
 
 /// Invocations that share a row, and partial sums of it, where its numbers are the same on every device.
 pub const EVERYWHERE_LANES: u32 = 64;
+/// Most groups of four columns that they keep in registers.
+const MOST_EVERYWHERE: u32 = 8;
 
-/// Most groups of four columns that an invocation may keep in registers.
-const MOST_QUADS: u32 = 8;
+/// Invocations that share a row of at most so many columns: as few as keep eight groups of four each. Its sums are 32 up to 1,024 columns and
+/// 256 beyond, whatever these are.
+const SHARED: [(u32, u32); 5] = [(256, 8), (512, 16), (1024, 32), (2048, 64), (4096, 128)];
+const MOST_LANES: u32 = 256;
 
 /// Rows per workgroup of 256 invocations.
 pub const fn rows_per_group(lanes: u32) -> u32 {
@@ -138,21 +142,32 @@ pub fn spread(groups: u64) -> [Extent; 3] {
 pub struct Held {
     /// Invocations that share a row.
     pub lanes: u32,
-    /// Groups of four columns per invocation, if the row is kept in registers.
+    /// Groups of four columns per invocation, of the row or of a part.
     pub quads: u32,
-    /// Whether a row is kept in registers.
+    /// Whether a row is kept in registers as a whole.
     pub held: bool,
     /// Whether rows start at multiples of four elements.
     pub vector: bool,
 }
 
 impl Held {
-    /// The distribution for rows of `columns` columns.
+    /// The distribution for rows of `columns` columns. One that no invocations can keep is in parts, which they can.
     pub fn of(columns: u32) -> Held {
-        let lanes = if columns <= 4 * MOST_QUADS * LANES { LANES } else { 256 };
-        let quads = columns.div_ceil(4 * lanes).max(1);
-        let held = quads <= MOST_QUADS;
-        Held { lanes, quads: if held { quads } else { 1 }, held, vector: columns.is_multiple_of(4) }
+        let lanes = SHARED.iter().find(|(most, _)| columns <= *most).map_or(MOST_LANES, |(_, lanes)| *lanes);
+        let vector = columns.is_multiple_of(4);
+        let [parts, part] = Softmax::parts(columns as usize).map(|size| size as u32);
+        if parts > 1 {
+            return Held { lanes, quads: part / (4 * lanes), held: false, vector };
+        }
+        let sums = if lanes > LANES { MOST_LANES } else { LANES };
+        // Groups whose columns are apart lie in whole rounds of all sums, and a last one.
+        let quads = if vector {
+            columns.div_ceil(4 * lanes)
+        } else {
+            let (rounds, rest) = (columns / (4 * sums), columns % (4 * sums));
+            rounds * (sums / lanes) + rest.min(sums).div_ceil(lanes)
+        };
+        Held { lanes, quads: quads.max(1), held: true, vector }
     }
 
     /// The distribution for rows of `columns` columns in a plan of these numbers: 64 lanes, whatever the columns, where they
@@ -162,7 +177,7 @@ impl Held {
             return Held::of(columns);
         }
         let quads = columns.div_ceil(4 * EVERYWHERE_LANES).max(1);
-        let held = quads <= MOST_QUADS;
+        let held = quads <= MOST_EVERYWHERE;
         Held { lanes: EVERYWHERE_LANES, quads: if held { quads } else { 1 }, held, vector: false }
     }
 
@@ -223,73 +238,4 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::vulkan::kernel::Resource;
-    use crate::ops::Counts;
-
-    #[test]
-    fn many_workgroups_go_on_along_y() {
-        for groups in [0u64, 1, 65_535, 65_536, 1 << 20, (1 << 32) - 7] {
-            let [Extent::Fixed(x), Extent::Fixed(y), _] = spread(groups) else { panic!() };
-            assert!(x <= 65_535 && u64::from(x) * u64::from(y) >= groups, "{groups}: {x} x {y}");
-        }
-    }
-
-    #[test]
-    fn slices_cover_the_table_start_aligned_and_fit() {
-        let floor = Capabilities::floor();
-        // The word table of mBERT.
-        let rows = 119_547;
-        let cut = slices(Range::whole(Resource::Buffer(0)), rows, 4 * 768, &floor).unwrap();
-        assert_eq!(cut.len(), 3);
-        let mut next = 0;
-        for slice in &cut {
-            assert_eq!(slice.first, next);
-            assert_eq!(slice.range.offset % floor.storage_buffer_alignment, 0);
-            assert!(slice.range.bytes.unwrap() <= floor.storage_buffer_range);
-            next += slice.rows;
-        }
-        assert_eq!(next as usize, rows);
-        // In float16 it needs half the range.
-        assert_eq!(slices(Range::whole(Resource::Buffer(0)), rows, 2 * 768, &floor).unwrap().len(), 2);
-        // 100 columns: only every 16th row starts at a multiple of 256 bytes.
-        for slice in slices(Range::whole(Resource::Buffer(0)), 1_000_000, 4 * 100, &floor).unwrap() {
-            assert_eq!(slice.range.offset % 256, 0);
-        }
-        // Four numbers of a product's row are adjacent, in every slice.
-        for slice in slices(Range::whole(Resource::Buffer(0)), 1_000_000, 1280, &floor).unwrap() {
-            assert_eq!(slice.first % 4, 0);
-        }
-        assert!(slices(Range::whole(Resource::Buffer(0)), 2, 4 * (33 << 20) + 4, &floor).is_err());
-    }
-
-    #[test]
-    fn other_counts_are_as_many_as_in_the_shaders() {
-        let block = include_str!("../../../../shaders/include/counts.glsl");
-        assert!(block.contains(&format!("uint others[{}];", Counts::OTHERS)));
-        assert_eq!(Rows::new(Dim::Counted(3), 5).rows_of, 4 + 3);
-    }
-
-    #[test]
-    fn shapes_are_seen_as_rows() {
-        let rows = |shape| Rows::of(&shape).unwrap();
-        assert_eq!(rows(Shape::fixed(&[5])), Rows::new(Dim::Fixed(1), 5));
-        assert_eq!(rows(Shape::fixed(&[2, 3, 5])), Rows::new(Dim::Fixed(6), 5));
-        assert_eq!(rows(Shape::vector(Dim::Tokens)), Rows::new(Dim::Tokens, 1));
-        assert_eq!(rows(Shape::matrix(Dim::Texts, 7)), Rows::new(Dim::Texts, 7));
-        let heads = Shape(vec![Dim::Tokens, Dim::Fixed(2), Dim::Fixed(3)]);
-        assert!(Rows::of(&heads).is_err());
-        let each = Rows::of_each(&heads).unwrap();
-        assert_eq!(each, Rows { rows: 2, ..Rows::new(Dim::Tokens, 3) });
-        let tiles = Extent::Tiles { dim: Dim::Tokens, per: rows_per_group(LANES) };
-        assert_eq!(Held::of(3).grid(each), [tiles, Extent::Fixed(2), Extent::ONE]);
-        let groups = |extent: Extent, tokens| extent.groups(Counts::new(tokens, 1));
-        assert_eq!([0, 1, 5].map(|tokens| groups(each.tiles(4), tokens)), [0, 1, 3]);
-        // The rows of three groups may end in tiles of one row each, eight tiles a workgroup.
-        assert_eq!([0, 1, 5, 100].map(|tokens| groups(each.tiles_of_groups(3, 4, 1), tokens)), [0, 3, 5, 53]);
-        assert_eq!([0, 1, 5, 100].map(|tokens| groups(each.tiles_of_groups(3, 4, 8), tokens)), [0, 1, 1, 7]);
-        assert_eq!(Rows::new(Dim::Fixed(10), 3).tiles_of_groups(3, 4, 1), Extent::Fixed(5));
-        assert_eq!(Rows::of_each(&Shape::matrix(Dim::Texts, 7)).unwrap(), rows(Shape::matrix(Dim::Texts, 7)));
-    }
-}
+mod tests;

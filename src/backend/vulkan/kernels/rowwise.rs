@@ -5,7 +5,7 @@ use crate::backend::vulkan::generated::{
     cross_entropy, cross_entropy_backward, layer_norm, layer_norm_backward, layer_norm_moments,
     layer_norm_quantize_rows, layer_norm_weight_backward, layer_norm_weight_backward_join, normalize,
     residual_layer_norm, residual_rms_norm, rms_norm, rms_norm_backward, rms_norm_quantize_rows, rms_norm_rope,
-    softmax, softmax_backward, softmax_dropout,
+    softmax, softmax_backward, softmax_dropout, softmax_joined, softmax_parts,
 };
 use crate::backend::vulkan::kernel::{Extent, Specialization};
 use crate::backend::vulkan::lowering::{Build, Lowering};
@@ -27,6 +27,24 @@ type Norm = layer_norm::Push;
 fn norm<C: Specialization<Push = Norm> + From<Held>>(to: &mut Lowering<'_>, eps: f32) -> Result<()> {
     let rows = Rows::of_each(&to.result().shape)?;
     let form = Held::in_plan(to, rows.columns);
+    normed::<C>(to, eps, rows, form)
+}
+
+/// An RMS norm, whose sums are those of the whole row: where it has parts that are read element by element, these are short, which
+/// leaves registers to other rows.
+fn rms<C: Specialization<Push = Norm> + From<Held>>(to: &mut Lowering<'_>, eps: f32) -> Result<()> {
+    let rows = Rows::of_each(&to.result().shape)?;
+    let form = Held::in_plan(to, rows.columns);
+    let quads = if form.held || form.vector { form.quads } else { 1 };
+    normed::<C>(to, eps, rows, Held { quads, ..form })
+}
+
+fn normed<C: Specialization<Push = Norm> + From<Held>>(
+    to: &mut Lowering<'_>,
+    eps: f32,
+    rows: Rows,
+    form: Held,
+) -> Result<()> {
     to.dispatch(Norm { eps, ..rows.into() }, C::from(form), form.grid(rows))
 }
 
@@ -90,12 +108,12 @@ pub fn residual_layer_norm(to: &mut Lowering<'_>, op: &ResidualLayerNorm) -> Res
 
 /// `residual_rms_norm`
 pub fn residual_rms_norm(to: &mut Lowering<'_>, op: &ResidualRmsNorm) -> Result<()> {
-    norm::<residual_rms_norm::Constants>(to, op.0.eps)
+    rms::<residual_rms_norm::Constants>(to, op.0.eps)
 }
 
 /// `rms_norm`
 pub fn rms_norm(to: &mut Lowering<'_>, op: &RmsNorm) -> Result<()> {
-    norm::<rms_norm::Constants>(to, op.eps)
+    rms::<rms_norm::Constants>(to, op.eps)
 }
 
 /// `rms_norm_backward`
@@ -110,14 +128,24 @@ pub fn softmax_backward(to: &mut Lowering<'_>, _: &SoftmaxBackward) -> Result<()
     to.dispatch(rows.into(), softmax_backward::Constants::from(form), form.grid(rows))
 }
 
-/// `softmax`
+/// `softmax`: one dispatch; of few long rows two, with a workgroup for each part.
 pub fn softmax(to: &mut Lowering<'_>, op: &Softmax) -> Result<()> {
     let (rows, mask) = (Rows::of_each(&to.result().shape)?, Mask::of(to)?);
     let form = Held::in_plan(to, rows.columns);
-    let Mask { kind, queries, sizes: [_, size_1, size_2], steps: [step_0, step_1, step_2] } = mask;
+    let &Softmax { causal, masked } = op;
+    let Mask { kind: mask, queries, sizes: [_, size_1, size_2], steps: [step_0, step_1, step_2] } = mask;
     let push = softmax::Push { queries, size_1, size_2, step_0, step_1, step_2, ..rows.into() };
-    let constants = softmax::Constants { mask: kind, causal: op.causal, masked: op.masked, ..form.into() };
-    to.dispatch(push, constants, form.grid(rows))
+    let apart = !to.all_scratch().is_empty() && to.numerics() == Numerics::Run;
+    if apart && to.replaced(&softmax::KERNEL).is_none() {
+        let [parts, _] = Softmax::parts(rows.columns as usize);
+        let grid = spread(u64::from(rows.rows) * parts as u64);
+        let stored = to.stored()?;
+        let build = to.own(stored, push, softmax_parts::Constants { mask, causal, masked, ..form.into() })?;
+        to.add(build, "parts", &[], grid)?;
+        let build = to.own(stored, push, softmax_joined::Constants { mask, causal, masked, ..form.into() })?;
+        return to.add(build, "", &[], grid);
+    }
+    to.dispatch(push, softmax::Constants { mask, causal, masked, ..form.into() }, form.grid(rows))
 }
 
 /// `softmax_dropout`

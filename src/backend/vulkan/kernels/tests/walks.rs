@@ -51,9 +51,9 @@ fn a_large_table_is_one_dispatch_a_slice_and_the_rest_is_added() {
 fn rows_and_elements_are_tiled() {
     let norm = &on_floor(LayerNorm { eps: 1e-12 }, &[Rows(384), Weight(vec![384]), Weight(vec![384])])[0];
     check(norm);
-    assert_eq!((norm.grid[0], push(norm)), (tokens(8), &[1, 1, 384, 1e-12f32.to_bits()][..]));
-    assert_eq!(["lanes", "quads", "held", "vector"].map(|n| constant(norm, n)), [32, 3, 1, 1]);
-    let wide = &on_floor(RmsNorm { eps: 1e-6 }, &[Rows(9001), Weight(vec![9001])])[0];
+    assert_eq!((norm.grid[0], push(norm)), (tokens(16), &[1, 1, 384, 1e-12f32.to_bits()][..]));
+    assert_eq!(["lanes", "quads", "held", "vector"].map(|n| constant(norm, n)), [16, 6, 1, 1]);
+    let wide = &on_floor(RmsNorm { eps: 1e-6 }, &[Rows(20_001), Weight(vec![20_001])])[0];
     check(wide);
     assert_eq!((wide.grid[0], ["lanes", "held", "vector"].map(|n| constant(wide, n))), (tokens(1), [256, 0, 0]));
     let normalize = &on_floor(Normalize::default(), &[Rows(384)])[0];
@@ -101,7 +101,7 @@ fn a_repeated_operand_is_walked_along_merged_axes() {
 
 #[test]
 fn rows_beyond_the_grid_go_on_along_y() {
-    let softmax = &on_floor(Softmax::default(), &[Weight(vec![600_000, 2])])[0];
+    let softmax = &on_floor(Softmax::default(), &[Weight(vec![2_400_000, 2])])[0];
     check(softmax);
     assert_eq!(softmax.grid, [Extent::Fixed(37_500), Extent::Fixed(2), Extent::Fixed(1)]);
     let sums = Reduce::along(1, ReduceKind::Sum);
