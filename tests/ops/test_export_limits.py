@@ -14,7 +14,7 @@ def test_few_operations_ask_for_more():
 @pytest.mark.parametrize(
     "text, other, limit",
     [
-        ("array<vec2<f32>, 256>", "array<vec2<f32>, 1025>", "maxComputeWorkgroupStorageSize"),
+        ("array<f32, 512>", "array<f32, 4097>", "maxComputeWorkgroupStorageSize"),
         ("@workgroup_size(256, 1, 1)", "@workgroup_size(256, 2, 1)", "maxComputeInvocationsPerWorkgroup"),
         ("var<uniform>", "var<storage> a: f32;" * 5 + "var<uniform>", "maxStorageBuffersPerShaderStage"),
     ],

@@ -153,8 +153,12 @@ pub struct Held {
 impl Held {
     /// The distribution for rows of `columns` columns. One that no invocations can keep is in parts, which they can.
     pub fn of(columns: u32) -> Held {
+        Held::read(columns, columns.is_multiple_of(4))
+    }
+
+    /// The same, read by four adjacent columns or by columns that are apart.
+    pub fn read(columns: u32, vector: bool) -> Held {
         let lanes = SHARED.iter().find(|(most, _)| columns <= *most).map_or(MOST_LANES, |(_, lanes)| *lanes);
-        let vector = columns.is_multiple_of(4);
         let [parts, part] = Softmax::parts(columns as usize).map(|size| size as u32);
         if parts > 1 {
             return Held { lanes, quads: part / (4 * lanes), held: false, vector };

@@ -219,8 +219,7 @@ pub fn rms_norm_rope(to: &mut Lowering<'_>, op: &RmsNormRope) -> Result<()> {
     let place_rows = heads * head / columns.max(1);
     let rows = Rows::new(Dim::Fixed(batch * places * place_rows), columns as u32);
     let whole_quads = head.is_multiple_of(8);
-    let form = Held::of(rows.columns);
-    let form = Held { vector: form.vector && whole_quads, ..form };
+    let form = Held::read(rows.columns, rows.columns.is_multiple_of(4) && whole_quads);
     let variant = to.select(&rms_norm_rope::KERNEL)?;
     if variant.stored.is_narrow() && !whole_quads {
         let what = format!("rms_norm_rope in {}", variant.stored.name());
