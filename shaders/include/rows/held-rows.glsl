@@ -169,13 +169,13 @@ float sum_of(vec4 v) {
 // Sums are added in groups, those SUM_GROUPS apart, then the groups.
 const uint SUM_GROUPS = SUMS == 32u ? 8u : 16u;
 // Whether an invocation has all sums of a group: then calls take turns with two halves of shared memory, at one barrier each.
+// Otherwise the groups' sums follow those of lanes there.
 const bool OWN_GROUP = LANES == SUM_GROUPS;
 
 // Declares the sum of a row's sums, of which OWN is what an invocation has in its `turn`. Must be called by every invocation of
 // the workgroup.
 #define DECLARE_TOTAL(TYPE, NAME, GIVEN, OWN)                                                                          \
-    shared TYPE NAME##_sums[(OWN_GROUP ? 2u : TURNS) * 256u];                                                          \
-    shared TYPE NAME##_groups[256];                                                                                    \
+    shared TYPE NAME##_sums[(OWN_GROUP ? 2u : TURNS + 1u) * 256u];                                                     \
     uint NAME##_half = 0u;                                                                                             \
     TYPE NAME GIVEN {                                                                                                  \
         uint slot = gl_LocalInvocationIndex;                                                                           \
@@ -204,11 +204,11 @@ const bool OWN_GROUP = LANES == SUM_GROUPS;
         for (uint i = 1u; i < SUMS / SUM_GROUPS; i++) {                                                                \
             sum += NAME##_sums[start + i * SUM_GROUPS];                                                                \
         }                                                                                                              \
-        NAME##_groups[slot] = sum;                                                                                     \
+        NAME##_sums[TURNS * 256u + slot] = sum;                                                                        \
         barrier();                                                                                                     \
-        sum = NAME##_groups[first];                                                                                    \
+        sum = NAME##_sums[TURNS * 256u + first];                                                                       \
         for (uint i = 1u; i < SUM_GROUPS; i++) {                                                                       \
-            sum += NAME##_groups[first + i];                                                                           \
+            sum += NAME##_sums[TURNS * 256u + first + i];                                                              \
         }                                                                                                              \
         return sum;                                                                                                    \
     }

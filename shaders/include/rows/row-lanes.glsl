@@ -5,8 +5,8 @@ layout(local_size_x = 256) in;
 // Few lanes are compared at once, more in groups of NEAR, then the groups.
 const uint NEAR = LANES < 32u ? 1u : (LANES == 32u ? 4u : 16u);
 const uint GROUPS = LANES / NEAR;
-shared vec2 of_lanes[256];
-shared vec2 of_groups[256];
+// Numbers of lanes, then of groups of lanes where there are such.
+shared vec2 of_lanes[NEAR == 1u ? 256u : 512u];
 
 // Row of this invocation. Rows that do not fit the grid's x axis continue along y.
 uint own_row() {
@@ -38,10 +38,10 @@ vec2 largest(vec2 value) {
     for (uint i = 0u; i < NEAR; i++) {
         value = max(value, of_lanes[first + lane() % GROUPS + i * GROUPS]);
     }
-    of_groups[slot] = value;
+    of_lanes[256u + slot] = value;
     barrier();
     for (uint i = 0u; i < GROUPS; i++) {
-        value = max(value, of_groups[first + i]);
+        value = max(value, of_lanes[256u + first + i]);
     }
     return value;
 }
