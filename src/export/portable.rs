@@ -81,6 +81,7 @@ pub(super) fn portable(
     rules: Rules,
 ) -> Result<(Vec<u32>, usize, Vec<Declared>), String> {
     let mut rewriter = Rewriter::new(words)?;
+    rewriter.order_values();
     rewriter.simplify_names();
     rewriter.move_parameters(parameters);
     rewriter.set_access(read_only);

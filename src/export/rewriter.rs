@@ -1,6 +1,6 @@
 //! A SPIR-V module that is being rewritten: declarations on request, and the rewriting that every language needs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rspirv::binary::Assemble;
 use rspirv::dr::{Instruction, Module, Operand};
@@ -38,6 +38,26 @@ impl Rewriter {
     pub fn id(&mut self) -> Word {
         self.next += 1;
         self.next - 1
+    }
+
+    /// Puts every constant and type before its first use: the pass that computes constants may give a use another one of the
+    /// same number, which is declared later.
+    pub fn order_values(&mut self) {
+        let values = std::mem::take(&mut self.module.types_global_values);
+        let places: HashMap<Word, usize> =
+            values.iter().enumerate().filter_map(|(place, i)| Some((i.result_id?, place))).collect();
+        let mut values: Vec<Option<Instruction>> = values.into_iter().map(Some).collect();
+        // Those that wait for what they use, the innermost last.
+        let mut waiting: Vec<usize> = (0..values.len()).rev().collect();
+        while let Some(place) = waiting.pop() {
+            let Some(value) = &values[place] else { continue };
+            let used = value.result_type.iter().copied().chain(value.operands.iter().filter_map(Operand::id_ref_any));
+            let missing = used.filter_map(|id| places.get(&id)).find(|used| **used != place && values[**used].is_some());
+            match missing {
+                Some(missing) => waiting.extend([place, *missing]),
+                None => self.module.types_global_values.extend(values[place].take()),
+            }
+        }
     }
 
     /// Replaces a workgroup size that depends on constants by a literal one.
