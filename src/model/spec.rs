@@ -58,9 +58,6 @@ pub struct Layer {
     pub narrow: Option<Narrow>,
 }
 
-/// Low-rank changes of all tables and products, one set for each of several tasks (Hu et al. 2021): with the tensors
-/// `lora_A` and `lora_B`, which have an axis of tasks first, a product's matrix plus `scale * B A`, a table plus
-/// `scale * A B`.
 /// The values of a model that may leave float16's range, 65,504.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BeyondFloat16 {
@@ -74,6 +71,9 @@ pub enum BeyondFloat16 {
     Anywhere,
 }
 
+/// Low-rank changes of all tables and products, one set for each of several tasks (Hu et al. 2021): with the tensors
+/// `lora_A` and `lora_B`, which have an axis of tasks first, a product's matrix plus `scale * B A`, a table plus
+/// `scale * A B`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adapters {
     /// Names of the tasks, in the order of that axis.

@@ -5,7 +5,7 @@
 #define STORE_FOUR(AT, FOUR) y_4[AT] = narrow(FOUR);
 #endif
 #if STORED == FLOAT16
-if (IN_HALVES) {
+if (!IN_FLOATS) {
     uint row_quads = push.n / 8u;
     [[unroll]] for (uint part = 0u; part < BESIDE; part++) {
         uint part_column = (first_column + part * OUT_WIDTH) / 8u;
@@ -49,7 +49,7 @@ if (IN_HALVES) {
     }
 }
 #endif
-if (!IN_HALVES) {
+if (IN_FLOATS) {
     uint row_quads = push.n / 4u;
     [[unroll]] for (uint part = 0u; part < DOWN; part++) {
         if (part > 0u) {

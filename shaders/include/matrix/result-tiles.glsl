@@ -3,7 +3,11 @@
 
 // Results pass through shared memory: the columns of BESIDE subgroups one after another in float16, or, as accumulators have no
 // bfloat16, the rows of BESIDE subgroups in float32.
-const bool IN_HALVES = STORED == FLOAT16 && !WIDE;
-const uint OUT_QUADS = IN_HALVES ? OUT_WIDTH / 8u : OUT_N / 4u;
+#if STORED == FLOAT16
+const bool IN_FLOATS = WIDE;
+#else
+const bool IN_FLOATS = true;
+#endif
+const uint OUT_QUADS = IN_FLOATS ? OUT_N / 4u : OUT_WIDTH / 8u;
 const uint OUT_STRIDE = OUT_QUADS + 1u;
-const uint RESULT = (IN_HALVES ? TILE_M : HEIGHT) * OUT_STRIDE;
+const uint RESULT = (IN_FLOATS ? HEIGHT : TILE_M) * OUT_STRIDE;
