@@ -13,8 +13,8 @@ from . import families, spoil
 CASES = {
     "hidden state": ("t5-matrix", "wo.weight", 1e5),
     "operand of the second product": ("t5-matrix", ".wi_1.weight", 1e5),
-    "without a gate": ("t5", ".wi.weight", 1e5),
-    "squares": ("bitnet", "up_proj.weight", 1e5),
+    "without a gate": ("t5", ".wi.weight", 8e4),
+    "squares": ("bitnet", "up_proj.weight", 8e4),
 }
 TEXTS = ["a frozen port", "Lemons are sour, and bread needs flour.", "ice"]
 
