@@ -123,11 +123,17 @@ impl Types {
         let spans = spec.layers.iter().any(|layer| layer.span_convolution.is_some());
         match (asked, spec.beyond_float16) {
             (DType::F32, _) => all(asked, ""),
-            _ if spans => all(DType::F32, "all values, since the weights of span convolutions have rows of an odd number of columns"),
+            _ if spans => all(
+                DType::F32,
+                "all values, since the weights of span convolutions have rows of an odd number of columns",
+            ),
             (DType::F16, BeyondFloat16::Anywhere) => all(DType::F32, "all values, since any may leave float16's range"),
             (DType::F16, BeyondFloat16::ResidualStream) => Types {
                 stream: DType::F32,
-                ..all(asked, "the hidden state, and what the second products of feed-forward parts read and give, since they may leave float16's range")
+                ..all(
+                    asked,
+                    "the hidden state, and what the second products of feed-forward parts read and give, since they may leave float16's range",
+                )
             },
             _ => all(asked, ""),
         }
