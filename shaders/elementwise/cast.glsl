@@ -1,31 +1,30 @@
 #version 460
 // Computes: y = x in another element type; 16-bit types are packed two per word, the first in the lower half.
-// Grid: x = ceil(words / push.words_per_group); 256 invocations loop over the words of the result.
+// Grid: x = ceil(rows / push.rows_per_group); 256 invocations loop over the words of the result.
 // Reduction order: none.
-// Assumes: elements < 2^32; words_per_group is a multiple of 4; with EVERYWHERE, conversion 2 or 4.
+// Assumes: elements < 2^32; a workgroup's are a multiple of 4, of 8 where the result has 16 bits; with EVERYWHERE, conversion 2 or 4.
 //# numerics = ["run", "everywhere"]
 #ifndef EVERYWHERE
 #define STORED BFLOAT16
 #include "stored.glsl"
 #include "half.glsl"
 #endif
+#include "elements.glsl"
 
-layout(local_size_x = 256) in;
 // 0: float32 to float16, 1: float16 to float32, 2: int32 to float32, 3: int32 to float16, 4: a copy, 5: float32 to
 // bfloat16, 6: bfloat16 to float32.
 layout(constant_id = 0) const uint CONVERSION = 0;
 
-layout(std430, binding = 0) readonly buffer X { uint x[]; };
-layout(std430, binding = 0) readonly buffer X2 { uvec2 x_2[]; };
-layout(std430, binding = 0) readonly buffer X4 { uvec4 x_4[]; };
-layout(std430, binding = 1) writeonly buffer Y { uint y[]; };
-layout(std430, binding = 1) writeonly buffer Y4 { uvec4 y_4[]; };
+layout(std430, binding = 1) readonly buffer X { uint x[]; };
+layout(std430, binding = 1) readonly buffer X2 { uvec2 x_2[]; };
+layout(std430, binding = 1) readonly buffer X4 { uvec4 x_4[]; };
+layout(std430, binding = 2) writeonly buffer Y { uint y[]; };
+layout(std430, binding = 2) writeonly buffer Y4 { uvec4 y_4[]; };
 
-layout(push_constant) uniform Push {
-    uint elements;
-    uint words;
-    uint words_per_group;
-} push;
+layout(push_constant) uniform Push { ELEMENT_MEMBERS } push;
+
+// The first element of this workgroup and the end of its range.
+uvec2 own;
 
 float number(uint word) {
     return CONVERSION == 2u || CONVERSION == 3u ? float(int(word)) : uintBitsToFloat(word);
@@ -63,7 +62,7 @@ void four(uint quad) {
 }
 
 float element(uint i) {
-    return i < push.elements ? number(x[i]) : 0.0;
+    return i < own.y ? number(x[i]) : 0.0;
 }
 
 void one(uint word) {
@@ -86,15 +85,15 @@ void one(uint word) {
 
 void main() {
     // Complete words, in groups of four; fewer than four remain.
-    bool narrows = CONVERSION == 0u || CONVERSION == 3u || CONVERSION == 5u;
-    uint whole = (narrows ? push.elements / 2u : push.words) & ~3u;
-    uint first = gl_WorkGroupID.x * push.words_per_group;
-    uint last = min(first + push.words_per_group, push.words);
-    for (uint quad = first / 4u + gl_LocalInvocationIndex; quad < min(last, whole) / 4u; quad += 256u) {
+    const bool NARROWS = CONVERSION == 0u || CONVERSION == 3u || CONVERSION == 5u;
+    own = own_elements(push.rows_of, push.rows, push.columns, push.rows_per_group);
+    uint first = NARROWS ? own.x / 2u : own.x;
+    uint whole = (NARROWS ? own.y / 2u : own.y) & ~3u;
+    for (uint quad = first / 4u + gl_LocalInvocationIndex; quad < whole / 4u; quad += 256u) {
         four(quad);
     }
     uint rest = max(first, whole) + gl_LocalInvocationIndex;
-    if (rest < last) {
+    if (rest < (NARROWS ? (own.y + 1u) / 2u : own.y)) {
         one(rest);
     }
 }

@@ -56,6 +56,7 @@ const uint QUADS = TILE_K / 16u;
 #ifdef SCALED
 const uint OUT_WIDTH = WIDTH;
 const uint OUT_COLUMNS = COLUMNS;
+#define WIDE false
 #include "matrix/result-tiles.glsl"
 #else
 // Results pass through shared memory one column of matrices of each subgroup at a time.

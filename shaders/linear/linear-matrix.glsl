@@ -1,6 +1,6 @@
 #version 460
 // Computes: y = act(x w^T + bias) + residual on matrix cores; x [rows, k], weight [n, k], residual, y [rows, n] float16 or
-// bfloat16, bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual. With GATED
+// bfloat16, bias [n] float32, sums, bias and activation in float32; y is rounded once, after the residual, or float32 if WIDE. With GATED
 // y = act(x gate^T) (x up^T); with FOLDED y = act(layer_norm(x) w^T + bias) as act(r (c / r - m s + x (g w)^T)), where
 // m and r are of x's rows, s and c of the columns (layer-norm-columns.glsl), and g and g w are rounded to x's type. With
 // EXPERTS w [experts, n, k] and bias [experts, n], without residual (expert-rows.glsl).
@@ -40,9 +40,9 @@ layout(constant_id = 6) const uint SUBGROUPS = 8;
 const uint OUT_WIDTH = OUT_N / BESIDE;
 const uint OUT_COLUMNS = OUT_WIDTH / MATRIX_N;
 const uint QUADS = TILE_K / 8u;
+#include "linear-matrix.interface.glsl"
 #include "matrix/result-tiles.glsl"
 #include "matrix/row-tiles.glsl"
-#include "linear-matrix.interface.glsl"
 
 #ifdef BIASED
 shared float bias_tile[TILE_N];

@@ -43,6 +43,19 @@ layout(std430, binding = 4) readonly buffer ResidualQuads { uvec2 residual_4[]; 
 // The same, and four elements per quad.
 layout(std430, binding = LAST) writeonly buffer Y { uvec4 y[]; };
 layout(std430, binding = LAST) writeonly buffer YQuads { uvec2 y_4[]; };
+#ifdef ADDS
+// Whether the result is float32; then there is no residual.
+layout(constant_id = 7) const bool WIDE = false;
+layout(std430, binding = LAST) writeonly buffer YWide { vec4 y_wide[]; };
+#define STORE_FOUR(AT, FOUR)                                                                                           \
+    if (WIDE) {                                                                                                        \
+        y_wide[AT] = FOUR;                                                                                             \
+    } else {                                                                                                           \
+        y_4[AT] = narrow(FOUR);                                                                                        \
+    }
+#else
+#define WIDE false
+#endif
 #include "product/expert-rows.glsl"
 #include "product/product-push.glsl"
 #include "elementwise/activate-half.glsl"

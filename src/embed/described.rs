@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Model, Route};
 use crate::model::class::task_row;
 use crate::model::config::Expansion;
+use crate::model::encoder::Types;
 use crate::model::heads::{Columns, First, Head};
 use crate::model::routes::Row;
 
@@ -49,13 +50,17 @@ impl Model {
         Some((dtype, weights.shape(name)?.to_vec(), bytes.to_vec()))
     }
 
-    /// The plan for texts without a task as text, one line per step, which builds run its products and attention, and which
-    /// products of a model in integers are none.
+    /// The plan for texts without a task as text, one line per step, which builds run its products and attention, which values
+    /// are wider than asked for, and which products of a model in integers are none.
     pub fn plan_text(&self) -> String {
         let route = self.usual();
         let stage = route.stage(None).unwrap_or(&route.source.encoders[0]);
         let builds = self.runner().map(|runner| runner.builds(&stage.plan)).unwrap_or_default();
-        format!("{}{builds}{}", stage.plan, stage.plan.other_products(route.integers))
+        let wider = match Types::of(&route.spec, route.source.weights.rounded).wider {
+            "" => String::new(),
+            wider => format!("held in float32: {wider}\n"),
+        };
+        format!("{}{builds}{wider}{}", stage.plan, stage.plan.other_products(route.integers))
     }
 }
 

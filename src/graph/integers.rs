@@ -47,10 +47,8 @@ impl Graph {
         let mut products: Vec<TokenProducts> = Vec::new();
         let routers = self.routers();
         for node in self.nodes.iter().filter(|node| !routers.contains(&node.results[0])) {
-            if self.token_product(node).is_none() {
-                continue;
-            }
-            let (x, matrix) = (node.operands[0], node.operands[1]);
+            let Some((x, ..)) = self.token_product(node) else { continue };
+            let matrix = node.operands[1];
             match products.iter_mut().find(|known| known.x == x) {
                 Some(known) => known.matrices.push(matrix),
                 None => products.push(TokenProducts { x, kind: self.rounded_as(x), matrices: vec![matrix] }),
@@ -63,6 +61,16 @@ impl Graph {
     pub(crate) fn held_as(&mut self, y: ValueId, dtype: DType) -> ValueId {
         self.values[y.0].dtype = dtype;
         y
+    }
+
+    /// Whether the last node gives this value and can give it in float32, in which it is held from then on.
+    pub(crate) fn held_wide(&mut self, y: ValueId) -> bool {
+        let last = self.nodes.last().filter(|node| node.results == [y]);
+        let wide = last.is_some_and(|node| node.op.results()[0].wide);
+        if wide {
+            self.held_as(y, DType::F32);
+        }
+        wide
     }
 
     /// What nodes compute for `route` alone: a rounded score may choose another expert.
@@ -103,13 +111,12 @@ impl Graph {
         let mut rounded: HashMap<ValueId, [ValueId; 2]> = HashMap::new();
         let routers = self.routers();
         for node in std::mem::take(&mut self.nodes) {
-            let stays = || routers.contains(&node.results[0]) || rounding.kept.contains(&node.operands[0]);
-            let product = self.token_product(&node).filter(|_| !stays());
-            let Some((product, parts)) = product else {
+            let stays = |x: &ValueId| routers.contains(&node.results[0]) || rounding.kept.contains(x);
+            let product = self.token_product(&node).filter(|(x, ..)| !stays(x));
+            let Some((x, product, parts)) = product else {
                 self.push_node(node);
                 continue;
             };
-            let x = node.operands[0];
             let (kind, factors) = (self.rounded_as(x), rounding.factors.get(&x));
             let [q, scale] = match rounded.get(&x) {
                 Some(known) => *known,
@@ -186,8 +193,9 @@ impl Graph {
         }
     }
 
-    /// The product of a row per token and a matrix of the weights, and the tensors of the matrix with their axes.
-    fn token_product(&self, node: &Node) -> Option<(Linear, Vec<Part>)> {
+    /// The product of a row per token and a matrix of the weights: what is to be rounded, the op, and the tensors of the matrix
+    /// with their axes.
+    fn token_product(&self, node: &Node) -> Option<(ValueId, Linear, Vec<Part>)> {
         let Op::Linear(product) = &node.op else { return None };
         let [x, matrix] = [node.operands[0], node.operands[1]].map(|id| self.value(id));
         let Source::Weight(weight) = &matrix.source else { return None };
@@ -195,7 +203,15 @@ impl Graph {
         let stored = weight.parts.iter().all(|part| part.computed.is_none());
         let axes = || Some(matrix.shape.sizes(Default::default()));
         let parts = weight.parts.iter().map(|part| Part { shape: part.shape.clone().or_else(axes), ..part.clone() });
-        (tokens && stored).then(|| (product.clone(), parts.collect()))
+        (tokens && stored).then(|| (self.before_cast(node.operands[0]), product.clone(), parts.collect()))
+    }
+
+    /// The float32 value that a value in 16 bits was cast from, which need not be rounded twice, or the value.
+    fn before_cast(&self, x: ValueId) -> ValueId {
+        let cast = self.producer(x).map(|(place, _)| &self.nodes[place]).filter(|node| matches!(node.op, Op::Cast(_)));
+        let before = cast.map(|node| node.operands[0]);
+        let same = |id: &ValueId| self.value(*id).dtype == DType::F32 && self.value(*id).shape == self.value(x).shape;
+        before.filter(same).unwrap_or(x)
     }
 }
 

@@ -129,6 +129,12 @@ impl Plan {
         let mut plan = self.clone();
         let held = |value: &&mut Value| value.dtype.is_narrow() && !matches!(value.source, Source::Input(_));
         plan.graph.values.iter_mut().filter(held).for_each(|value| value.dtype = DType::F32);
+        let Graph { nodes, values, .. } = &mut plan.graph;
+        for node in nodes {
+            if let Op::Cast(cast) = &mut node.op {
+                cast.to = values[node.results[0].0].dtype;
+            }
+        }
         plan.place(None);
         plan
     }

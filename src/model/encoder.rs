@@ -15,7 +15,7 @@ mod token_modules;
 use std::collections::HashMap;
 
 use super::relative_biases::{RelativeBiases, by_slope};
-use super::spec::{Adapters, EncoderSpec, PositionRows};
+use super::spec::{Adapters, BeyondFloat16, EncoderSpec, PositionRows};
 use super::weights::{Content, Needed};
 use crate::Result;
 use crate::dtype::DType;
@@ -96,17 +96,59 @@ pub struct Built {
     pub states: Vec<ValueId>,
 }
 
+/// The types in which the values before pooling are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Types {
+    /// Of all but the hidden state.
+    pub dtype: DType,
+    /// Of the hidden state that the parts of layers are added to.
+    pub stream: DType,
+    /// Which of them are wider than asked for, and why; empty for none.
+    pub wider: &'static str,
+}
+
+impl Types {
+    /// Those of a model that is to be stored as `asked`.
+    ///
+    /// ```
+    /// use grilly::dtype::DType;
+    /// use grilly::model::encoder::Types;
+    /// use grilly::model::spec::{BeyondFloat16, EncoderSpec};
+    /// let spec = EncoderSpec { beyond_float16: BeyondFloat16::ResidualStream, ..EncoderSpec::default() };
+    /// let Types { dtype, stream, .. } = Types::of(&spec, DType::F16);
+    /// assert_eq!((dtype, stream), (DType::F16, DType::F32));
+    /// ```
+    pub fn of(spec: &EncoderSpec, asked: DType) -> Types {
+        let all = |dtype, wider| Types { dtype, stream: dtype, wider };
+        let spans = spec.layers.iter().any(|layer| layer.span_convolution.is_some());
+        match (asked, spec.beyond_float16) {
+            (DType::F32, _) => all(asked, ""),
+            _ if spans => all(
+                DType::F32,
+                "all values, since the weights of span convolutions have rows of an odd number of columns",
+            ),
+            (DType::F16, BeyondFloat16::Anywhere) => all(DType::F32, "all values, since any may leave float16's range"),
+            (DType::F16, BeyondFloat16::ResidualStream) => Types {
+                stream: DType::F32,
+                ..all(
+                    asked,
+                    "the hidden state, and what the second products of feed-forward parts read and give, since they may leave float16's range",
+                )
+            },
+            _ => all(asked, ""),
+        }
+    }
+}
+
 /// Builds the graph of an encoder and what follows it. Tables, matrices and all results before pooling are stored as `dtype`;
-/// vectors of weights and later results as float32. Values beyond float16's range are stored as float32, and so are those of a
-/// model with span convolutions, whose weights are rows of an odd number of columns.
+/// vectors of weights and later results as float32. [`Types`] says which are float32 in any case.
 ///
 /// # Errors
 /// `InvalidArgument` when modules do not fit together.
 pub fn build(spec: &EncoderSpec, after: After<'_>, dtype: DType) -> Result<Built> {
-    let apart = spec.layers.iter().any(|layer| layer.span_convolution.is_some());
-    let dtype = if apart || spec.beyond_float16 && dtype == DType::F16 { DType::F32 } else { dtype };
+    let Types { dtype, stream, .. } = Types::of(spec, dtype);
     let adapters = spec.adapters.as_ref();
-    let mut builder = Builder { adapters, ..Builder::new(spec, dtype) };
+    let mut builder = Builder { adapters, stream, ..Builder::new(spec, dtype) };
     let states = builder.states()?;
     builder.adapters = None;
     builder.graph.outputs = builder.after(after, &states)?;
@@ -181,6 +223,8 @@ struct Builder<'a> {
     /// Those of what is built next: of the encoder, not of the modules after it.
     adapters: Option<&'a Adapters>,
     dtype: DType,
+    /// Of the hidden state that the parts of layers are added to.
+    stream: DType,
     /// Places of dropout so far, each of which has random numbers of its own.
     streams: u32,
     /// In a decoding step: the rows of its caches.
@@ -197,6 +241,7 @@ impl<'a> Builder<'a> {
             spec,
             adapters: None,
             dtype,
+            stream: dtype,
             streams: 0,
             cache: None,
             integers: HashMap::new(),

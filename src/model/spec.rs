@@ -58,6 +58,19 @@ pub struct Layer {
     pub narrow: Option<Narrow>,
 }
 
+/// The values of a model that may leave float16's range, 65,504.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BeyondFloat16 {
+    /// None.
+    #[default]
+    Nowhere,
+    /// The hidden state that the parts of layers are added to, what the second product of a feed-forward part reads, and its
+    /// result: that product is one of float32.
+    ResidualStream,
+    /// Any: in float16 only the weights are rounded to it.
+    Anywhere,
+}
+
 /// Low-rank changes of all tables and products, one set for each of several tasks (Hu et al. 2021): with the tensors
 /// `lora_A` and `lora_B`, which have an axis of tasks first, a product's matrix plus `scale * B A`, a table plus
 /// `scale * A B`.
@@ -153,8 +166,8 @@ pub struct EncoderSpec {
     pub own_norms: bool,
     /// Whether products of tokens and numbers are in 8-bit integers unless another type is asked for.
     pub integers: bool,
-    /// Whether the values may leave float16's range, so that in float16 only the weights are rounded to it.
-    pub beyond_float16: bool,
+    /// Which values may leave float16's range: they are float32 where others are float16.
+    pub beyond_float16: BeyondFloat16,
     /// Norm after the last layer, if there is one.
     pub final_norm: Option<String>,
     /// Adapters for tasks, if the model has them.

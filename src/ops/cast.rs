@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::{Error, Result};
 
 /// Conversion to another element type. Operands: `x` (float32, float16, in a program bfloat16, or int32 to be converted to
-/// float32). A program may count rows.
+/// float32). A plan may count rows.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cast {
@@ -27,7 +27,7 @@ impl Operation for Cast {
     #[cfg(test)]
     const EXAMPLES: &'static [super::Example] =
         &[(r#"{"to": "float32"}"#, &[&[2, 3]], &[0]), (r#"{"to": "float16"}"#, &[&[2, 3]], &[0])];
-    const SIGNATURE: Signature = Signature::of(&[Operand::new("x", Role::Any).narrow()]).flops(0).sized();
+    const SIGNATURE: Signature = Signature::of(&[Operand::new("x", Role::Any).narrow()]).flops(0);
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {
         if !self.to.is_float() {

@@ -23,7 +23,8 @@ pub enum Residual {
 ///
 /// Operands: `x [..., K]`, `weight [N, K]`, then `bias [N]` if `bias`, then `residual [..., N]` if `residual` is
 /// `Added`.
-/// The sum runs over `k` in an order fixed by `(N, K, dtype, device)`, never by `M`.
+/// The sum runs over `k` in an order fixed by `(N, K, dtype, device)`, never by `M`. Of operands in 16 bits a graph may hold the
+/// result in float32, as it was before it is rounded.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Linear {
@@ -78,12 +79,14 @@ impl Operation for Linear {
         const WEIGHT: Operand = Operand::matrix("weight").narrow();
         const BIAS: Operand = Operand::vector("bias").by_attribute();
         const RESIDUAL: Operand = Operand::rows("residual").narrow().by_attribute();
-        Signature::of(match (self.bias, self.residual) {
+        const Y: Operand = Operand::rows("y").narrow().wide();
+        let operands: &'static [Operand] = match (self.bias, self.residual) {
             (false, Residual::None) => &[X, WEIGHT],
             (true, Residual::None) => &[X, WEIGHT, BIAS],
             (false, Residual::Added) => &[X, WEIGHT, RESIDUAL],
             (true, Residual::Added) => &[X, WEIGHT, BIAS, RESIDUAL],
-        })
+        };
+        Signature::of(operands).gives(&[Y])
     }
 
     fn infer(&self, of: &Shapes<'_>) -> Result<Vec<Shape>> {

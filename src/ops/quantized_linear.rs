@@ -55,7 +55,7 @@ impl Operation for QuantizedLinear {
         const WEIGHT_SCALE: Operand = Operand::rows("weight_scale");
         const BIAS: Operand = Operand::vector("bias").by_attribute();
         const RESIDUAL: Operand = Operand::rows("residual").narrow().by_attribute();
-        const Y: Operand = Operand::rows("y").narrow();
+        const Y: Operand = Operand::rows("y").narrow().wide();
         let operands: &'static [Operand] = match (self.levels, self.bias, self.residual) {
             (Levels::Int8, false, Residual::None) => &[Q, SCALE, BYTES, WEIGHT_SCALE],
             (Levels::Int8, true, Residual::None) => &[Q, SCALE, BYTES, WEIGHT_SCALE, BIAS],

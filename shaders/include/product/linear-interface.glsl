@@ -57,6 +57,19 @@ INPUT(4, residual, QUAD)
 #endif
 #include "product/expert-rows.glsl"
 OUTPUT(RESULT, y, QUAD)
+#if defined(ADDS) && STORED != FLOAT32
+// Whether the result is float32.
+layout(constant_id = 9) const bool WIDE = false;
+layout(std430, binding = RESULT) writeonly buffer YWide { vec4 y_wide[]; };
+#define STORE_RESULT(AT, FOUR)                                                                                         \
+    if (WIDE) {                                                                                                        \
+        y_wide[AT] = FOUR;                                                                                             \
+    } else {                                                                                                           \
+        y_4[AT] = narrow(FOUR);                                                                                        \
+    }
+#else
+#define STORE_RESULT(AT, FOUR) y_4[AT] = narrow(FOUR);
+#endif
 
 layout(push_constant) uniform Push {
     uint rows_of;
@@ -213,7 +226,7 @@ void finish(uint row, uint n, vec4 sum) {
             sum += wide(residual_4[at]);
         }
 #endif
-        y_4[at] = narrow(sum);
+        STORE_RESULT(at, sum)
         return;
     }
     [[unroll]] for (uint i = 0u; i < 4u; i++) {

@@ -52,6 +52,9 @@ impl CpuProgram {
     /// As [`Constants::new`] and [`Threads::new`].
     pub fn new(plan: Arc<Plan>, weights: Arc<dyn WeightSource>, options: ProgramOptions, arch: Arch) -> Result<Self> {
         plan.check_batches()?;
+        // Widened last: a step takes its type from its operands, and inputs keep theirs.
+        let plan = plan.defined(&kernels::has);
+        let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let value = |id| plan.graph.value(id);
         let narrow = |node: &&Node| node.operands.iter().chain(&node.results).any(|id| value(*id).dtype.is_narrow());
         // The op would read 16-bit elements, while every other value is stored as float32.
@@ -59,9 +62,6 @@ impl CpuProgram {
             let what = format!("{} in 16 bits", node.name);
             return Err(Error::unsupported(what, "a batch on the CPU is stored as float32"));
         }
-        // Widened last: a step takes its type from its operands, and inputs keep theirs.
-        let plan = plan.defined(&kernels::has);
-        let plan = if plan.narrow().is_some() { Arc::new(plan.widened()) } else { plan };
         let threads = Threads::new(options.num_threads)?;
         let constants = threads.run(|| Constants::new(&plan, weights, arch))??;
         let needs = plan.graph.outputs.iter().map(|output| plan.graph.needed_for([output].into_iter())).collect();

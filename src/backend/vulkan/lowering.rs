@@ -188,7 +188,8 @@ impl<'a> Lowering<'a> {
                 return Err(Error::Unsupported { what, reason: format!("{} takes multiples of four", stored.name()) });
             }
         }
-        let results = results.iter().zip(op.results()).filter(|(_, result)| result.narrow).map(|(id, _)| id);
+        let results =
+            results.iter().zip(op.results()).filter(|(_, result)| result.narrow && !result.wide).map(|(id, _)| id);
         let operands = self.node.operands.iter().enumerate().filter(|(place, _)| op.operand(*place).narrow);
         let mut values = operands.map(|(_, id)| id).chain(results).map(value);
         match values.find(|value| stored.is_narrow() && value.dtype != stored) {

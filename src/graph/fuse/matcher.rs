@@ -140,6 +140,9 @@ fn find((graph, reads): (&Graph, &Reads), steps: Steps, fusion: &Fusion<'_>, sou
     let types: Vec<_> = operands.iter().map(|(id, _)| graph.value(*id).dtype).collect();
     let shapes: Vec<&Shape> = operands.iter().map(|(_, shape)| shape).collect();
     let stored = nodes.iter().rev().map(|node| graph.value(node.results[0]).dtype).find(|dtype| dtype.is_float());
+    // A result that may be wider says nothing of the operands.
+    let narrow = types.iter().copied().find(|dtype| dtype.is_narrow() && op.results()[0].wide);
+    let stored = narrow.or(stored);
     let checked = op.check_types(&types, stored.unwrap_or_default()).and_then(|()| op.infer(&shapes));
     let definition = checked.and_then(|_| op.definition(&shapes)).map_err(|error| error.to_string())?;
     let made: Vec<ValueId> = nodes.iter().flat_map(|node| &node.results).copied().collect();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ops::{
-    Activation, ActivationKind, Binary, BinaryKind, EmbeddingSum, LayerNorm, LayerNormLinear, Linear, Normalize,
+    Activation, ActivationKind, Binary, BinaryKind, Cast, EmbeddingSum, LayerNorm, LayerNormLinear, Linear, Normalize,
     QuantizeRows, SetRows,
 };
 
@@ -120,6 +120,10 @@ fn a_narrow_plan_takes_half_the_memory_and_can_be_widened() {
     let y = graph.node("sum", Binary::from(BinaryKind::Add), &[y, rows]).unwrap();
     let vector = graph.weight(vec!["v".into()], Shape::fixed(&[8]));
     let norm = graph.node("norm", LayerNorm { eps: 1e-5 }, &[y, vector, vector]).unwrap();
+    let mut cast = graph.clone();
+    cast.outputs = vec![cast.node("cast", Cast { to: DType::Bf16 }, &[norm]).unwrap()];
+    let wide = Plan::new(cast).widened();
+    assert_eq!(wide.graph.nodes.last().unwrap().op, Cast { to: DType::F32 }.into());
     graph.outputs = vec![norm];
     let plan = Plan::new(graph);
     assert!(plan.to_string().contains("linear (rows[T, 8], w[8, 8], rows[T, 8]) -> float16[T, 8]"), "{plan}");

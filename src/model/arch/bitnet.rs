@@ -2,6 +2,7 @@
 
 use super::config::{ConfigFile, Read};
 use super::{config, llama, rope};
+use crate::model::spec::BeyondFloat16;
 
 const KEYS: config::Keys =
     config::Keys { activation: ("hidden_act", "relu2"), norm_eps: Some(("rms_norm_eps", 1e-5)), ..llama::KEYS };
@@ -14,8 +15,10 @@ pub fn read(config: ConfigFile<'_>) -> Read {
     llama::read_as(config, &KEYS, |fields, spec| {
         llama::attention_biases(fields, spec);
         spec.activation_squared = fields.text("hidden_act").is_none_or(|name| name == "relu2");
-        // Squares of what float16 holds.
-        spec.beyond_float16 = spec.activation_squared;
+        if spec.activation_squared {
+            // Squares of what float16 holds.
+            spec.beyond_float16 = BeyondFloat16::ResidualStream;
+        }
         spec.rotary = vec![rope::read(fields, spec.head_dim, ("rope_theta", 500_000.0))];
         if spec.heads * spec.head_dim != spec.hidden {
             let (heads, hidden) = (spec.heads * spec.head_dim, spec.hidden);

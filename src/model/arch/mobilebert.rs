@@ -4,7 +4,7 @@
 use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_COLUMNS, MOST_LAYERS, Read, name_rules, segments};
 use crate::model::fields::Fields;
 use crate::model::spec::{
-    EncoderSpec, FeedForward, NameRules, Narrow, NormKind, Normed, Norms, Product, WordProjection,
+    BeyondFloat16, EncoderSpec, FeedForward, NameRules, Narrow, NormKind, Normed, Norms, Product, WordProjection,
 };
 
 const KEYS: Keys = Keys { activation: ("hidden_act", "relu"), ..BERT_KEYS };
@@ -58,7 +58,7 @@ fn words(fields: &mut Fields<'_>, spec: &mut EncoderSpec, rules: &mut NameRules)
 fn norms(fields: &mut Fields<'_>, spec: &mut EncoderSpec) {
     match fields.text("normalization_type").unwrap_or("no_norm") {
         // Nothing bounds the numbers: in the reference's test of mobilebert-uncased they reach 2.5e7.
-        "no_norm" => (spec.norm, spec.beyond_float16) = (NormKind::Affine, true),
+        "no_norm" => (spec.norm, spec.beyond_float16) = (NormKind::Affine, BeyondFloat16::Anywhere),
         "layer_norm" => {
             let last = |number: usize| format!("encoder.layer.{number}.output.LayerNorm");
             spec.usual_eps = (0..spec.layers.len()).map(last).chain(spec.embedding_norm.clone()).collect();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::config::{self, BERT_KEYS, ConfigFile, Keys, MOST_COLUMNS, MOST_LAYERS, MOST_ROWS, Read};
 use crate::model::decoder::{CrossAttention, Decoder};
 use crate::model::relative_biases::RelativeBiases;
-use crate::model::spec::{EncoderSpec, Layer, NameRules, NormKind, Norms, Product, Table};
+use crate::model::spec::{BeyondFloat16, EncoderSpec, Layer, NameRules, NormKind, Norms, Product, Table};
 
 const KEYS: Keys = Keys {
     hidden: "d_model",
@@ -66,7 +66,7 @@ pub fn read(config: ConfigFile<'_>, usual: &str, start: Option<u32>) -> Read {
         norm: NormKind::Rms,
         gated,
         embedding_norm: None,
-        beyond_float16: true,
+        beyond_float16: BeyondFloat16::ResidualStream,
         ..spec
     };
     let decoder = Decoder { stack: stack(&common, "decoder", decoder_layers), prefix: "decoder.".into(), start };

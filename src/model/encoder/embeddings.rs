@@ -80,9 +80,9 @@ impl Builder<'_> {
             x = self.norm("embedding norm", name, x)?;
         }
         x = self.dropout("embeddings", x)?;
-        match &spec.embedding_projection {
-            None => Ok(x),
-            Some(name) => self.linear("embedding projection", &Product::biased([name]), x, &[spec.hidden]),
+        if let Some(name) = &spec.embedding_projection {
+            x = self.linear("embedding projection", &Product::biased([name]), x, &[spec.hidden])?;
         }
+        self.as_type("hidden state", x, self.stream)
     }
 }

@@ -37,12 +37,16 @@ impl Builder<'_> {
         let columns = vec![spec.intermediate; if spec.gated { 2 } else { 1 }];
         let product = &layer.feed_forward_in;
         if spec.gated && (product.is_apart() || spec.activation_squared) {
-            let up = self.linear(&node("feed-forward up"), &product.part(0), x, &columns[..1])?;
-            let gate = self.linear(&node("feed-forward gate"), &product.part(1), x, &columns[..1])?;
+            let mut half = |part: usize, name: &str| {
+                let y = self.linear(&node(name), &product.part(part), x, &columns[..1])?;
+                self.as_type(&node(&format!("{name} result")), y, self.stream)
+            };
+            let (up, gate) = (half(0, "feed-forward up")?, half(1, "feed-forward gate")?);
             let gate = self.own_activation(&name, gate)?;
             return self.graph.node(&node("feed-forward gated"), Binary::from(BinaryKind::Multiply), &[up, gate]);
         }
         let wide = self.linear(&node("feed-forward in"), product, x, &columns)?;
+        let wide = self.as_type(&node("feed-forward in result"), wide, self.stream)?;
         match spec.gated {
             true => self.graph.node(&name, Gated(Activation::from(spec.activation)), &[wide]),
             false => self.own_activation(&name, wide),

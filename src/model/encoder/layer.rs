@@ -98,10 +98,12 @@ impl Builder<'_> {
             Some(name) => self.norm(&norm, name, x)?,
             None => x,
         };
+        y = self.as_type(&format!("{node} operand"), y, self.dtype)?;
         y = part(self, y)?;
         if let Some(name) = &norms.after {
             y = self.norm(&format!("{node} norm after"), name, y)?;
         }
+        y = self.as_type(&format!("{node} result"), y, self.stream)?;
         let sum = self.graph.node(&format!("{node} residual"), Binary::from(BinaryKind::Add), &[y, onto])?;
         match &norms.sum {
             Some(name) => self.norm(&norm, name, sum),

@@ -133,9 +133,9 @@ impl Builder<'_> {
         self.as_type(&format!("{node} result"), y, dtype)
     }
 
-    /// The value in a type, cast if it has another.
-    fn as_type(&mut self, node: &str, x: ValueId, to: DType) -> Result<ValueId> {
-        if self.graph.value(x).dtype == to {
+    /// The value in a type: of a product that was just added, its sums before they are rounded; any other is cast.
+    pub(super) fn as_type(&mut self, node: &str, x: ValueId, to: DType) -> Result<ValueId> {
+        if self.graph.value(x).dtype == to || to == DType::F32 && self.graph.held_wide(x) {
             return Ok(x);
         }
         self.graph.node(node, Cast { to }, &[x])

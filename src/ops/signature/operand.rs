@@ -12,6 +12,8 @@ pub struct Operand {
     pub role: Role,
     /// Whether kernels can read it in 16 bits; vectors of weights stay float32.
     pub narrow: bool,
+    /// Of a result: whether a graph may hold it in float32 where operands have 16 bits.
+    pub wide: bool,
     /// The only type it can have; `None` for any type that its role allows.
     pub stored: Option<DType>,
     /// When it is present.
@@ -122,7 +124,16 @@ impl Role {
 
 impl Operand {
     pub(in crate::ops) const fn new(name: &'static str, role: Role) -> Self {
-        Operand { name, role, narrow: false, stored: None, presence: Presence::Required, shape: None, counted: None }
+        Operand {
+            name,
+            role,
+            narrow: false,
+            wide: false,
+            stored: None,
+            presence: Presence::Required,
+            shape: None,
+            counted: None,
+        }
     }
 
     /// Activations.
@@ -183,6 +194,11 @@ impl Operand {
     /// The same operand, with kernels that read it in 16 bits.
     pub(in crate::ops) const fn narrow(self) -> Self {
         Operand { narrow: true, ..self }
+    }
+
+    /// The same result, with kernels that write it in float32, too, where operands have 16 bits.
+    pub(in crate::ops) const fn wide(self) -> Self {
+        Operand { wide: true, ..self }
     }
 
     /// The same operand, restricted to one type.

@@ -140,7 +140,7 @@ pub fn binary(to: &mut Lowering<'_>, op: &Binary) -> Result<()> {
     })
 }
 
-/// `cast`: over the words of the result, by a shader that users cannot replace.
+/// `cast`: over the words of the result, eight elements at a time where it has 16 bits, by a shader that users cannot replace.
 pub fn cast(to: &mut Lowering<'_>, op: &Cast) -> Result<()> {
     let conversion = match (to.dtype(0), op.to) {
         (DType::F32, DType::F16) => 0,
@@ -155,12 +155,8 @@ pub fn cast(to: &mut Lowering<'_>, op: &Cast) -> Result<()> {
     if to.numerics() == Numerics::Everywhere && !matches!(conversion, 2 | 4) {
         return Err(to.unsupported(format!("to {}: numerics=\"everywhere\" has float32 alone", op.to.name())));
     }
-    // Programs replace counted axes by their sizes.
-    let elements = to.shape(0).elements(Counts::default());
-    let words = op.to.bytes(elements).div_ceil(4) as u32;
-    let walk = Elements::of(&Shape::fixed(&[words as usize]), to.capabilities)?;
-    let push = cast::Push { elements: elements as u32, words, words_per_group: walk.rows_per_group };
-    to.add(to.own(DType::F32, push, cast::Constants { conversion })?, "", &[], along(walk.groups))
+    let elements = Elements::in_steps(to.shape(0), if op.to.is_narrow() { 8 } else { 4 }, to.capabilities)?;
+    to.add(to.own(DType::F32, elements.into(), cast::Constants { conversion })?, "", &[], along(elements.groups))
 }
 
 /// Elements per workgroup: four per invocation, and four times as many where that still leaves enough workgroups.
@@ -178,7 +174,7 @@ pub struct Elements {
     pub rows: u32,
     /// Columns; 1 where all axes are fixed, so that every element is a row.
     pub columns: u32,
-    /// Rows per workgroup; times the columns, a multiple of four.
+    /// Rows per workgroup; times the columns, a multiple of the step.
     pub rows_per_group: u32,
     /// Workgroups along x.
     pub groups: Extent,
@@ -190,6 +186,11 @@ impl Elements {
     /// # Errors
     /// As [`Rows::of`].
     pub fn of(shape: &Shape, capabilities: &Capabilities) -> Result<Elements> {
+        Elements::in_steps(shape, 4, capabilities)
+    }
+
+    /// The same with workgroups that start at multiples of `step` elements, 4 or 8.
+    fn in_steps(shape: &Shape, step: u32, capabilities: &Capabilities) -> Result<Elements> {
         if shape.0.iter().all(|dim| matches!(dim, Dim::Fixed(_))) {
             let elements = shape.elements(Counts::default()) as u32;
             let least = elements.div_ceil(capabilities.workgroup_count[0]).next_multiple_of(FEW);
@@ -199,12 +200,8 @@ impl Elements {
         }
         let rows = Rows::of_each(shape)?;
         let columns = rows.columns.max(1);
-        let step = match columns % 4 {
-            0 => 1,
-            2 => 2,
-            _ => 4,
-        };
-        let rows_per_group = (MANY / columns).max(1).next_multiple_of(step);
+        let rows_in_step = step >> columns.trailing_zeros().min(step.trailing_zeros());
+        let rows_per_group = (MANY / columns).max(1).next_multiple_of(rows_in_step);
         Ok(Elements {
             rows_of: rows.rows_of,
             rows: rows.rows,
@@ -231,9 +228,9 @@ mod tests {
             );
             assert!(u64::from(groups) * u64::from(walk.rows_per_group) >= u64::from(elements));
         }
-        for columns in [1, 2, 3, 6, 40, 1000, 4097, 5000] {
-            let walk = Elements::of(&Shape::matrix(Dim::Tokens, columns), &floor).unwrap();
-            assert_eq!(walk.rows_per_group * columns as u32 % 4, 0, "{columns}");
+        for (columns, step) in [1, 2, 3, 6, 12, 40, 1000, 4097, 5000].into_iter().flat_map(|n| [(n, 4), (n, 8)]) {
+            let walk = Elements::in_steps(&Shape::matrix(Dim::Tokens, columns), step, &floor).unwrap();
+            assert_eq!(walk.rows_per_group * columns as u32 % step, 0, "{columns}");
         }
     }
 }

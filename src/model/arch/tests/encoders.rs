@@ -115,7 +115,7 @@ fn squeezebert_has_products_of_groups() {
 fn mobilebert_has_narrow_layers_and_several_feed_forward_parts() {
     let (usual, rules) = reading("mobilebert", json!({"intra_bottleneck_size": 24})).unwrap();
     let (layer, name) = (&usual.layers[1], |part: &str| format!("encoder.layer.1.{part}"));
-    assert_eq!((usual.norm, usual.beyond_float16, usual.head_dim), (NormKind::Affine, true, 6));
+    assert_eq!((usual.norm, usual.beyond_float16, usual.head_dim), (NormKind::Affine, BeyondFloat16::Anywhere, 6));
     let words = WordProjection { name: "embeddings.embedding_transformation".into(), neighbours: true };
     assert_eq!((usual.embedding, &usual.word_projection), (128, &Some(words)));
     let last = FeedForward {
@@ -135,7 +135,7 @@ fn mobilebert_has_narrow_layers_and_several_feed_forward_parts() {
     let (same, rules) = reading("mobilebert", same).unwrap();
     let (layer, narrow) = (&same.layers[1], same.layers[1].narrow.as_ref().unwrap());
     assert!(narrow.attended.is_none() && !narrow.whole_values && layer.first_feed_forwards.is_empty());
-    assert_eq!((same.norm, same.beyond_float16), (NormKind::Layer { bias: true }, false));
+    assert_eq!((same.norm, same.beyond_float16), (NormKind::Layer { bias: true }, BeyondFloat16::Nowhere));
     assert_eq!(same.usual_eps.last().unwrap(), "embeddings.LayerNorm");
     assert!(same.usual_eps.contains(&name("output.LayerNorm")) && same.word_projection.is_none());
     for unread in ["embeddings.embedding_transformation.bias", "encoder.layer.1.bottleneck.attention.dense.weight"] {

@@ -89,7 +89,9 @@ impl Multiplied {
         let mut build = choose(to, of, [n, k], &BUILDS, &site)?;
         let Tile { bias, residual, activation, .. } = epilogue;
         let (vector, vector_y) = (k.is_multiple_of(4), n.is_multiple_of(4));
-        build.tile = Tile { bias, residual, activation, vector, vector_y, ..build.tile };
+        // In float32 of operands in 16 bits.
+        let wide = to.stored()?.is_narrow() && !to.result().dtype.is_narrow();
+        build.tile = Tile { bias, residual, activation, vector, vector_y, wide, ..build.tile };
         Ok(Multiplied { build, rows, site })
     }
 
