@@ -4,9 +4,9 @@
 // Results pass through shared memory: the columns of BESIDE subgroups one after another in float16, or, as accumulators have no
 // bfloat16, the rows of BESIDE subgroups in float32.
 #if STORED == FLOAT16
-const bool IN_FLOATS = WIDE;
+#define IN_FLOATS WIDE
 #else
-const bool IN_FLOATS = true;
+#define IN_FLOATS true
 #endif
 const uint OUT_QUADS = IN_FLOATS ? OUT_N / 4u : OUT_WIDTH / 8u;
 const uint OUT_STRIDE = OUT_QUADS + 1u;
