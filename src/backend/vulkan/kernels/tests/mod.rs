@@ -2,6 +2,7 @@
 
 mod attending;
 mod choices;
+mod cliffs;
 mod everywhere;
 mod grids;
 mod interfaces;
