@@ -40,9 +40,13 @@ fn the_feed_forward_part_is_the_stated_one() {
 fn heads_and_distances_have_sizes_of_their_own() {
     let spec = reading("t5", json!({})).unwrap();
     assert_eq!((spec.head_dim, spec.norm_eps, spec.score_scale), (64, 1e-6, Some(1.0)));
-    let holds =
-        |dtype| build(&spec, After::modules(&[]), dtype).unwrap().graph.values.iter().any(|value| value.dtype == dtype);
-    assert!(!holds(DType::F16) && holds(DType::Bf16));
+    let types = |dtype| {
+        let built = build(&spec, After::modules(&[]), dtype).unwrap();
+        built.states.iter().map(|id| built.graph.value(*id).dtype).collect::<Vec<_>>()
+    };
+    // The hidden state has the range of float32.
+    assert!(types(DType::F16).iter().all(|dtype| *dtype == DType::F32));
+    assert!(types(DType::Bf16).iter().all(|dtype| *dtype == DType::Bf16));
     assert_eq!(spec.relative_biases.unwrap().distances(), 183);
     let near = json!({"d_kv": 8, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 5});
     let near = reading("t5", near).unwrap();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{fault, reading, spec};
-use crate::model::spec::{FeedForward, NormKind, Norms, Order, Positions, Product, WordProjection};
+use crate::model::spec::{BeyondFloat16, FeedForward, NormKind, Norms, Order, Positions, Product, WordProjection};
 
 #[test]
 fn ernie_adds_the_first_task_where_it_has_tasks() {
