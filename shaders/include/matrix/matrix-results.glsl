@@ -1,10 +1,11 @@
 // Part of a main function: writes RESULTS, matrices of float32, as rows of y, after the residual with ADDS. They are rounded
 // once.
-// The result passes through shared memory, so that whole rows are read and written.
+// The result passes through shared memory, so that whole rows are read and written. Of y the
+// shader has PUTS, of the residual QUADS_OF and in float16 EIGHTS_OF (units.glsl).
+uint row_units = push.n / RESULT_UNIT;
 #if STORED == FLOAT16
-uint row_quads = push.n / 8u;
 [[unroll]] for (uint part = 0u; part < BESIDE; part++) {
-    uint part_column = (first_column + part * OUT_WIDTH) / 8u;
+    uint part_column = (first_column + part * OUT_WIDTH) / RESULT_UNIT;
     if (part > 0u) {
         barrier();
     }
@@ -12,9 +13,10 @@ uint row_quads = push.n / 8u;
     if (RESIDUAL) {
         for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
             uint row = first_row + i / OUT_QUADS;
-            uint column = part_column + i % OUT_QUADS;
-            bool there = row < rows && column < row_quads;
-            tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS] = there ? residual[row * row_quads + column] : uvec4(0u);
+            uint unit = part_column + i % OUT_QUADS * QUAD_UNITS;
+            bool there = row < rows && unit < row_units;
+            tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS] =
+                there ? eight_of_residual(row * row_units + unit, unit * RESULT_UNIT, push.n) : uvec4(0u);
         }
         barrier();
     }
@@ -35,16 +37,17 @@ uint row_quads = push.n / 8u;
         }
     }
     barrier();
-    for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
-        uint row = first_row + i / OUT_QUADS;
-        uint column = part_column + i % OUT_QUADS;
-        if (row < rows && column < row_quads) {
-            y[Y_ROW(row) * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
+    for (uint i = me; i < TILE_M * OUT_UNITS; i += 256u) {
+        uint row = first_row + i / OUT_UNITS;
+        uint own = i % OUT_UNITS;
+        uint unit = part_column + own;
+        if (row < rows && unit < row_units) {
+            uvec4 quad = tile[i / OUT_UNITS * OUT_STRIDE + own / QUAD_UNITS];
+            put_unit(Y_ROW(row) * row_units + unit, quad, own % QUAD_UNITS * RESULT_UNIT);
         }
     }
 }
 #else
-uint row_quads = push.n / 4u;
 [[unroll]] for (uint part = 0u; part < DOWN; part++) {
     if (part > 0u) {
         barrier();
@@ -58,17 +61,19 @@ uint row_quads = push.n / 4u;
         }
     }
     barrier();
-    for (uint i = me; i < HEIGHT * OUT_QUADS; i += 256u) {
-        uint row = first_row + part * HEIGHT + i / OUT_QUADS;
-        uint column = first_column / 4u + i % OUT_QUADS;
-        if (row < rows && column < row_quads) {
-            vec4 quad = uintBitsToFloat(tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS]);
+    for (uint i = me; i < HEIGHT * OUT_UNITS; i += 256u) {
+        uint row = first_row + part * HEIGHT + i / OUT_UNITS;
+        uint own = i % OUT_UNITS;
+        uint unit = first_column / RESULT_UNIT + own;
+        if (row < rows && unit < row_units) {
+            vec4 quad = uintBitsToFloat(tile[i / OUT_UNITS * OUT_STRIDE + own / QUAD_UNITS]);
+            uint first = own % QUAD_UNITS * RESULT_UNIT;
 #ifdef ADDS
             if (RESIDUAL) {
-                quad += wide(residual_4[row * row_quads + column]);
+                quad += quad_of_residual(row * row_units + unit, first);
             }
 #endif
-            y_4[Y_ROW(row) * row_quads + column] = narrow(quad);
+            put_quad(Y_ROW(row) * row_units + unit, quad, first);
         }
     }
 }
