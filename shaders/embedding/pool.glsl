@@ -14,7 +14,12 @@
 layout(local_size_x = 64) in;
 layout(constant_id = 0) const uint MODE = 2;
 
-INPUT(1, x, QUAD)
+#if STORED == FLOAT32
+layout(std430, binding = 1) readonly buffer X { float x[]; };
+#else
+// Two elements each.
+layout(std430, binding = 1) readonly buffer X { uint x[]; };
+#endif
 layout(std430, binding = 2) readonly buffer Offsets { uint offsets[]; };
 layout(std430, binding = 3) readonly buffer First { uint first[]; };
 layout(std430, binding = 4) writeonly buffer Y { float y[]; };
@@ -27,7 +32,12 @@ layout(push_constant) uniform Push {
 
 // One column of a token.
 float element(uint token, uint column) {
-    return SETTLED((NUMBER(x, token * push.columns + column)));
+    uint at = token * push.columns + column;
+#if STORED == FLOAT32
+    return SETTLED(x[at]);
+#else
+    return wide(uvec2(x[at / 2u], 0u))[at % 2u];
+#endif
 }
 
 void main() {

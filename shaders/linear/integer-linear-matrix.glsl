@@ -1,18 +1,18 @@
 #version 460
 // Computes: y[m, n] = sum_k q[m, k] weight[n, k] on matrix cores; q [rows, k] int8, sixteen per quad, weight [n, k] of LEVELS,
-// sixteen in a quad, a word or half a word, y [rows, n] int32, four per quad. With SCALED y = act(s (1 / scale[m]) + bias[n]) +
+// sixteen in a quad, a word or half a word, y [rows, n] int32. With SCALED y = act(s (1 / scale[m]) + bias[n]) +
 // residual[m, n] as floats, s = sum_k (q[m, k] - zero[m]) weight[n, k] (1 / weight_scale[n]): quantized-interface.glsl.
 // Grid: y = ceil(rows / (8 * TILE_M)), x = 8 * ceil(n / TILE_N), z as linear-matrix.glsl. SUBGROUPS subgroups, each with a
 // part of the tile.
 // Reduction order: irrelevant; sums of integers are exact.
-// Assumes: k a multiple of 16, k < 2^17, with PAIRS 2^16, n of 4, in float16 of 8; TILE_K a multiple of 32; matrices
-// of 16 x 16 sums of 32 terms; subgroups of 256 / SUBGROUPS invocations.
+// Assumes: k a multiple of 16, k < 2^17, with PAIRS 2^16; TILE_K a multiple of 32; matrices of 16 x 16 sums of 32 terms;
+// subgroups of 256 / SUBGROUPS invocations.
 //# # Where there are no matrix cores for 8-bit integers, `integer-linear` runs, with the same result.
 //# made_of = { push = "Product", constants = "Tile" }
 //# numerics = ["run", "everywhere"]
 //# variants = [
-//#     { only = ["float32", "bfloat16"], matrices = "s8_s32", needs = ["float16", "int8", "integer_dot_product"], when = ["n % 4", "k % 16", "k >= 16", "subgroup_size <= 64"] },
-//#     { only = ["float16"], matrices = "s8_s32", needs = ["float16", "int8", "integer_dot_product"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size <= 64"] },
+//#     { only = ["float32"], matrices = "s8_s32", needs = ["float16", "int8", "integer_dot_product"], when = ["k % 16", "k >= 16", "subgroup_size <= 64"] },
+//#     { only = ["float16", "bfloat16"], matrices = "s8_s32", needs = ["float16", "storage16", "int8", "integer_dot_product"], when = ["k % 16", "k >= 16", "subgroup_size <= 64"] },
 //# ]
 //#
 //# [builds]
@@ -30,15 +30,11 @@
 #define Y_ROW(ROW) (ROW)
 #include "product/dot.glsl"
 #include "product/quantized-interface.glsl"
-// Eight elements per quad in 16 bits, and four.
-layout(std430, binding = 6) readonly buffer Residual { uvec4 residual[]; };
-layout(std430, binding = 6) readonly buffer ResidualQuads { QUAD residual_4[]; };
-layout(std430, binding = 7) writeonly buffer Y { uvec4 y[]; };
-layout(std430, binding = 7) writeonly buffer YQuads { QUAD y_4[]; };
 #else
 #define WEIGHT 2
 layout(constant_id = 5) const uint LEVELS = INT8;
-layout(std430, binding = 3) writeonly buffer Y { uvec4 y[]; };
+layout(std430, binding = 3) writeonly buffer Y { uint y[]; };
+layout(std430, binding = 3) writeonly buffer YQuads { uvec4 y_4[]; };
 #endif
 #include "product/sixteen.glsl"
 
@@ -49,6 +45,8 @@ layout(constant_id = 2) const uint TILE_K = 64;
 layout(constant_id = 3) const uint SUBGROUPS = 8;
 // Whether TILE_K divides k: then no bounds checks are needed.
 layout(constant_id = 4) const bool WHOLE = false;
+// The unit of rows of n elements: units.glsl.
+layout(constant_id = 11) const uint Y_UNIT = 4;
 
 #define OUT_N TILE_N
 #include "matrix/subgroup-tiles.glsl"
@@ -58,10 +56,20 @@ const uint OUT_WIDTH = WIDTH;
 const uint OUT_COLUMNS = COLUMNS;
 #define WIDE false
 #include "matrix/result-tiles.glsl"
+#include "matrix/units.glsl"
+UNITS(6, readonly, residual)
+QUADS_OF(residual, RESULT_UNIT)
+#if STORED == FLOAT16
+EIGHTS_OF(residual, RESULT_UNIT, RESULT_UNIT == 8u)
+#endif
+UNITS(7, writeonly, y)
+PUTS(y, RESULT_UNIT)
 #else
 // Results pass through shared memory one column of matrices of each subgroup at a time.
 const uint OUT_QUADS = BESIDE * MATRIX_N / 4u;
 const uint OUT_STRIDE = OUT_QUADS + 1u;
+const uint QUAD_UNITS = 4u / Y_UNIT;
+const uint OUT_UNITS = OUT_QUADS * QUAD_UNITS;
 const uint RESULT = TILE_M * OUT_STRIDE;
 #endif
 #include "matrix/row-tiles.glsl"
@@ -211,7 +219,7 @@ void main() {
 #define RESULTS result
 #include "matrix/matrix-results.glsl"
 #else
-    uint row_quads = push.n / 4u;
+    uint row_units = push.n / Y_UNIT;
     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
         if (j > 0u) {
             barrier();
@@ -221,12 +229,18 @@ void main() {
             coopMatStore(sum[i][j], tile, at, OUT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         }
         barrier();
-        for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
-            uint row = first_row + i / OUT_QUADS;
-            uint part = i % OUT_QUADS / (MATRIX_N / 4u);
-            uint column = (first_column + part * WIDTH + MATRIX_N * j) / 4u + i % (MATRIX_N / 4u);
-            if (row < rows && column < row_quads) {
-                y[row * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
+        for (uint i = me; i < TILE_M * OUT_UNITS; i += 256u) {
+            uint row = first_row + i / OUT_UNITS;
+            uint own = i % OUT_UNITS;
+            uint part = own / (MATRIX_N / Y_UNIT);
+            uint unit = (first_column + part * WIDTH + MATRIX_N * j) / Y_UNIT + own % (MATRIX_N / Y_UNIT);
+            if (row < rows && unit < row_units) {
+                uvec4 quad = tile[i / OUT_UNITS * OUT_STRIDE + own / QUAD_UNITS];
+                if (Y_UNIT == 4u) {
+                    y_4[row * row_units + unit] = quad;
+                } else {
+                    y[row * row_units + unit] = quad[own % QUAD_UNITS];
+                }
             }
         }
     }

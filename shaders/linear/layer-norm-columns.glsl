@@ -1,10 +1,10 @@
 #version 460
-// Computes: the per-column terms of a product with a folded layer norm, columns [N + K / 4, 2]: s = sum_k g w and c =
-// sum_k b w + bias of each row of the weight, then g in the weight's type; weight [N, K], bias [N], and the norm's
-// weight g and bias b [K]. With ROUNDED, g and g w are rounded to the weight's type.
+// Computes: the per-column terms of a product with a folded layer norm, columns [*, 2]: s = sum_k g w and c = sum_k b w +
+// bias of each row of the weight, then, from an even row on, g in the weight's type and zeros; weight
+// [N, K], bias [N], and the norm's weight g and bias b [K]. With ROUNDED, g and g w are rounded to the weight's type.
 // Grid: x = ceil(N / (256 / LANES)), continued along y.
 // Reduction order: by held-rows.glsl, fixed by K: quads, sums, groups of sums.
-// Assumes: K a multiple of 4; N even where g is read eight at a time.
+// Assumes: K a multiple of 4.
 //# stored = ["float16", "bfloat16"]
 #include "rows/held-rows.glsl"
 DECLARE_TOTALS
@@ -25,6 +25,8 @@ layout(push_constant) uniform Push {
     uint first;
     uint n;
     uint k;
+    // Terms of g, with zeros past K.
+    uint gains;
 } push;
 
 vec4 rounded(vec4 quad) {
@@ -58,8 +60,9 @@ void main() {
         y[column] = sums;
     }
     if (push.first == 0u && gl_WorkGroupID.x + gl_WorkGroupID.y == 0u) {
-        for (uint quad = gl_LocalInvocationIndex; quad < push.k / 4u; quad += 256u) {
-            gains[push.n + quad] = narrow(norm_weight[quad]);
+        for (uint quad = gl_LocalInvocationIndex; quad < push.gains / 4u; quad += 256u) {
+            bool inside = 4u * quad < push.k;
+            gains[push.n + push.n % 2u + quad] = narrow(mix(vec4(0.0), norm_weight[inside ? quad : 0u], bvec4(inside)));
         }
     }
 }

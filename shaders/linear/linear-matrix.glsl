@@ -9,13 +9,13 @@
 // subgroups, each with a part of the tile.
 // Reduction order: from the bias, along k in steps of 16, for any tile; within a step, the order of the device's matrix
 // cores.
-// Assumes: k a multiple of TILE_K, n of 8; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
+// Assumes: k even, at least 16; 16 x 16 x 16 matrices; subgroups of 256 / SUBGROUPS invocations.
 //# # 16 bits on matrix cores; where there are none, `linear` runs: an encoder in 16 bits, a single operation in float32.
 //# stored = ["float16", "bfloat16"]
 //# made_of = { push = "Product", constants = "Tile" }
 //# variants = [
-//#     { only = ["float16"], matrices = "f16_f32", needs = ["float16", "storage16"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size <= 64"] },
-//#     { only = ["bfloat16"], matrices = "bf16_f32", needs = ["float16"], when = ["n % 8", "k % 16", "k >= 16", "subgroup_size <= 64"] },
+//#     { only = ["float16"], matrices = "f16_f32", needs = ["float16", "storage16"], when = ["k % 2", "k >= 16", "subgroup_size <= 64"] },
+//#     { only = ["bfloat16"], matrices = "bf16_f32", needs = ["float16", "storage16"], when = ["k % 2", "k >= 16", "subgroup_size <= 64"] },
 //# ]
 //#
 //# [builds]
@@ -29,6 +29,17 @@ layout(constant_id = 3) const uint TILE_M = 64;
 layout(constant_id = 4) const uint TILE_N = 64;
 layout(constant_id = 5) const uint TILE_K = 32;
 layout(constant_id = 6) const uint SUBGROUPS = 8;
+// Whether TILE_K divides k: then no bounds checks are needed.
+layout(constant_id = 7) const bool WHOLE = false;
+// Units of rows of k elements, and of n: units.glsl.
+layout(constant_id = 8) const uint X_UNIT = 8;
+layout(constant_id = 9) const uint Y_UNIT = 8;
+#if defined(GATED) || defined(FOLDED) || defined(EXPERTS)
+#define WIDE false
+#else
+// Whether the result is float32; then there is no residual.
+layout(constant_id = 10) const bool WIDE = false;
+#endif
 
 #include "matrix/subgroup-tiles.glsl"
 // Columns of the result per workgroup, and per subgroup; gates and gated values each have this many.
@@ -40,9 +51,13 @@ layout(constant_id = 6) const uint SUBGROUPS = 8;
 const uint OUT_WIDTH = OUT_N / BESIDE;
 const uint OUT_COLUMNS = OUT_WIDTH / MATRIX_N;
 const uint QUADS = TILE_K / 8u;
-#include "linear-matrix.interface.glsl"
+// Units of a row per step, and of eight elements.
+const uint STEP_UNITS = TILE_K / X_UNIT;
+const uint EIGHT_UNITS = 8u / X_UNIT;
+#include "matrix/units.glsl"
 #include "matrix/result-tiles.glsl"
 #include "matrix/row-tiles.glsl"
+#include "linear-matrix.interface.glsl"
 
 #ifdef BIASED
 shared float bias_tile[TILE_N];
@@ -56,6 +71,7 @@ shared float column_c[TILE_N];
 // slower on an H200.
 shared uvec4 gain_tile[2u * QUADS];
 uvec4 gain_next;
+#define FIRST_GAINS ((push.n + 1u) / 2u)
 #endif
 
 // The row of the weight's tile that load i fills.
@@ -64,15 +80,16 @@ uint w_row(uint i) {
 }
 
 void fetch(uint step) {
+    uint term = step * TILE_K + gl_LocalInvocationIndex % QUADS * 8u;
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
-        x_next[i] = x[x_at[i] + step * QUADS];
+        x_next[i] = eight_of_x(x_at[i] + step * STEP_UNITS, term, push.k);
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        w_next[i] = load_weight(w_row(i), w_at[i] + step * QUADS);
+        w_next[i] = load_weight(w_row(i), w_at[i] + step * STEP_UNITS, term);
     }
 #ifdef FOLDED
-    uint following = min((step + 1u) * QUADS, push.k / 8u - QUADS);
-    gain_next = column_gains[push.n / 2u + following + gl_LocalInvocationIndex % QUADS];
+    uint following = min(step + 1u, (push.k - 1u) / TILE_K) * QUADS;
+    gain_next = column_gains[FIRST_GAINS + following + gl_LocalInvocationIndex % QUADS];
 #endif
 }
 
@@ -99,10 +116,11 @@ void main() {
     // Rows past the last repeat it; their results are not written.
     [[unroll]] for (uint i = 0u; i < X_LOADS; i++) {
         uint row = X_ROW(min(first_row + me / QUADS + i * STEP, rows - 1u));
-        x_at[i] = row * (push.k / 8u) + me % QUADS;
+        x_at[i] = row * (push.k / X_UNIT) + me % QUADS * EIGHT_UNITS;
     }
     [[unroll]] for (uint i = 0u; i < W_LOADS; i++) {
-        w_at[i] = WEIGHT_ROW(min(first_column + column_of(w_row(i)), push.n - 1u)) * (push.k / 8u) + me % QUADS;
+        uint row = WEIGHT_ROW(min(first_column + column_of(w_row(i)), push.n - 1u));
+        w_at[i] = row * (push.k / X_UNIT) + me % QUADS * EIGHT_UNITS;
     }
     fetch(0u);
     // Initial sums, set while the first tiles are being loaded. With a stride of 0 every row is the bias, or every
@@ -110,7 +128,7 @@ void main() {
     SUM sum[ROWS][COLUMNS];
 #ifdef FOLDED
     if (me < QUADS) {
-        gain_tile[me] = column_gains[push.n / 2u + me];
+        gain_tile[me] = column_gains[FIRST_GAINS + me];
     }
     for (uint i = me; i < TILE_M; i += 256u) {
         vec2 moment = moments[min(first_row + i, rows - 1u)];
@@ -163,7 +181,7 @@ void main() {
 #endif
     store(0u);
     barrier();
-    uint steps = push.k / TILE_K;
+    uint steps = (push.k + TILE_K - 1u) / TILE_K;
 #include "matrix/matrix-steps.glsl"
 
 #ifdef FOLDED

@@ -11,19 +11,25 @@
 
 layout(constant_id = 1) const uint ACTIVATION = 0;
 
-// Eight elements per quad.
-layout(std430, binding = 1) readonly buffer X { uvec4 x[]; };
+UNITS(1, readonly, x)
+UNIT_OF(x, X_UNIT)
+EIGHTS_OF(x, X_UNIT, WHOLE)
 #ifdef FOLDED
 layout(std430, binding = 2) readonly buffer Moments { vec2 moments[]; };
 layout(std430, binding = 3) readonly buffer Columns { vec2 columns[]; };
 layout(std430, binding = 3) readonly buffer Gains { uvec4 column_gains[]; };
-layout(std430, binding = 4) readonly buffer Weight { uvec4 weight[]; };
+#define WEIGHT 4
 #define LAST 5
 #else
-layout(std430, binding = 2) readonly buffer Weight { uvec4 weight[]; };
+#define WEIGHT 2
 #endif
+UNITS(WEIGHT, readonly, weight)
+UNIT_OF(weight, X_UNIT)
+EIGHTS_OF(weight, X_UNIT, WHOLE)
 #ifdef GATED
-layout(std430, binding = 3) readonly buffer Up { uvec4 up[]; };
+UNITS(3, readonly, up)
+UNIT_OF(up, X_UNIT)
+EIGHTS_OF(up, X_UNIT, WHOLE)
 #define LAST 4
 #endif
 #ifdef BIASED
@@ -32,29 +38,34 @@ layout(std430, binding = 3) readonly buffer Bias { float bias[]; };
 #endif
 #ifdef ADDS
 layout(constant_id = 2) const bool RESIDUAL = false;
-layout(std430, binding = 4) readonly buffer Residual { uvec4 residual[]; };
-layout(std430, binding = 4) readonly buffer ResidualQuads { uvec2 residual_4[]; };
+UNITS(4, readonly, residual)
+QUADS_OF(residual, RESULT_UNIT)
+EIGHTS_OF(residual, RESULT_UNIT, RESULT_UNIT == 8u)
 #define LAST 5
 #endif
 #ifdef EXPERTS
 #define ORDER 4
 #define LAST 6
 #endif
-// The same, and four elements per quad.
-layout(std430, binding = LAST) writeonly buffer Y { uvec4 y[]; };
-layout(std430, binding = LAST) writeonly buffer YQuads { uvec2 y_4[]; };
+UNITS(LAST, writeonly, y)
+PUTS(y, RESULT_UNIT)
 #ifdef ADDS
-// Whether the result is float32; then there is no residual.
-layout(constant_id = 7) const bool WIDE = false;
-layout(std430, binding = LAST) writeonly buffer YWide { vec4 y_wide[]; };
-#define STORE_FOUR(AT, FOUR)                                                                                           \
-    if (WIDE) {                                                                                                        \
-        y_wide[AT] = FOUR;                                                                                             \
-    } else {                                                                                                           \
-        y_4[AT] = narrow(FOUR);                                                                                        \
+layout(std430, binding = LAST) writeonly buffer WideFours { vec4 wide_4[]; };
+layout(std430, binding = LAST) writeonly buffer WideOnes { float wide_1[]; };
+
+// As put_quad, in float32 if WIDE.
+void put_result(uint at, vec4 quad, uint first) {
+    if (!WIDE) {
+        put_quad(at, quad, first);
+    } else if (RESULT_UNIT == 4u) {
+        wide_4[at] = quad;
+    } else {
+        [[unroll]] for (uint i = 0u; i < RESULT_UNIT; i++) {
+            wide_1[at * RESULT_UNIT + i] = quad[first + i];
+        }
     }
-#else
-#define WIDE false
+}
+#define PUT_QUAD put_result
 #endif
 #include "product/expert-rows.glsl"
 #include "product/product-push.glsl"
@@ -84,18 +95,18 @@ uint column_of(uint row) {
     return row / WIDTH * OUT_WIDTH + row % OUT_WIDTH;
 }
 
-uvec4 load_weight(uint row, uint at) {
+uvec4 load_weight(uint row, uint at, uint term) {
     if (is_up(row)) {
-        return up[at];
+        return eight_of_up(at, term, push.k);
     }
-    return weight[at];
+    return eight_of_weight(at, term, push.k);
 }
 #else
 uint column_of(uint row) {
     return row;
 }
 
-uvec4 load_weight(uint row, uint at) {
-    return weight[at];
+uvec4 load_weight(uint row, uint at, uint term) {
+    return eight_of_weight(at, term, push.k);
 }
 #endif

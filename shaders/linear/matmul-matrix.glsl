@@ -2,14 +2,14 @@
 // Computes: as matmul.glsl on matrix cores: a and b float16 or bfloat16, sums float32, y like a and b, rounded once, or float32.
 // Grid: x = ceil(N / TILE_N), y = ceil(M / TILE_M), z as matmul.glsl; SUBGROUPS subgroups, each with a part of the tile.
 // Reduction order: along k in steps of 16, for any tile; within a step, the order of the device's matrix cores.
-// Assumes: neighbours along terms or rows start at multiples of eight, N and y at multiples of four; 16 x 16 x 16 matrices,
-// full subgroups of 256 / SUBGROUPS invocations.
+// Assumes: neighbours along terms or rows start at multiples of a unit; 16 x 16 x 16 matrices, full subgroups of 256 /
+// SUBGROUPS invocations.
 //# # Where there are no matrix cores of the type, plans run in float32.
 //# stored = ["float16", "bfloat16"]
 //# made_of = { constants = "Tile" }
 //# variants = [
-//#     { only = ["float16"], matrices = "f16_f32", needs = ["float16"] },
-//#     { only = ["bfloat16"], matrices = "bf16_f32", needs = ["float16"] },
+//#     { only = ["float16"], matrices = "f16_f32", needs = ["float16", "storage16"] },
+//#     { only = ["bfloat16"], matrices = "bf16_f32", needs = ["float16", "storage16"] },
 //# ]
 #include "stored.glsl"
 #include "matrix/cooperative-matrix.glsl"
@@ -24,13 +24,23 @@ layout(constant_id = 5) const uint SUBGROUPS = 8;
 layout(constant_id = 6) const bool WHOLE = false;
 // Whether y is float32.
 layout(constant_id = 7) const bool WIDE = false;
+// Units of both operands and of y, of which float32 has 4 or 1: units.glsl.
+layout(constant_id = 8) const uint A_UNIT = 8;
+layout(constant_id = 9) const uint B_UNIT = 8;
+layout(constant_id = 10) const uint Y_UNIT = 4;
 #include "matrix/subgroup-tiles.glsl"
+#include "matrix/units.glsl"
 
-// Eight elements each.
-layout(std430, binding = 0) readonly buffer A { uvec4 a[]; };
-layout(std430, binding = 1) readonly buffer B { uvec4 b[]; };
-layout(std430, binding = 2) writeonly buffer Y { uvec2 y[]; };
-layout(std430, binding = 2) writeonly buffer YWide { vec4 y_wide[]; };
+UNITS(0, readonly, a)
+UNIT_OF(a, A_UNIT)
+EIGHTS_OF(a, A_UNIT, false)
+UNITS(1, readonly, b)
+UNIT_OF(b, B_UNIT)
+EIGHTS_OF(b, B_UNIT, false)
+UNITS(2, writeonly, y)
+PUTS(y, Y_UNIT)
+layout(std430, binding = 2) writeonly buffer YWideQuads { vec4 y_wide_4[]; };
+layout(std430, binding = 2) writeonly buffer YWide { float y_wide[]; };
 
 // Whether a line of a tile in shared memory is a term of all rows, or a row's terms; its eights, and with one more, so that
 // lines start at different banks.
@@ -46,6 +56,8 @@ const uint OPERANDS = B_TILE + (B_ACROSS ? TILE_K : TILE_N) * B_STRIDE;
 const uint OUT_ROWS = HEIGHT;
 const uint OUT_QUADS = TILE_N / 4u;
 const uint OUT_STRIDE = OUT_QUADS + 1u;
+const uint QUAD_UNITS = 4u / Y_UNIT;
+const uint OUT_UNITS = OUT_QUADS * QUAD_UNITS;
 const uint STAGED = OUT_ROWS * OUT_STRIDE;
 // Eights that an invocation loads per step.
 const uint A_LOADS = TILE_M * TILE_K / 2048u;
@@ -59,17 +71,24 @@ shared uvec4 tile[OPERANDS > STAGED ? OPERANDS : STAGED];
 uvec4 a_next[A_LOADS];
 uvec4 b_next[B_LOADS];
 
-// `fetch` loads a step; rows past the last repeat it, and their results are not written; terms past the last are 0.
+// `fetch` loads a step; rows past the last repeat it or others, and their results are not written; terms past the last are 0.
 #define TILE(NAME, LOADS, ACROSS, FIRST, ROWS, LINE_STEP, TERM_STEP, TILE_AT)                                          \
     void fetch_##NAME(uint step) {                                                                                     \
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {                                                                 \
             uint line = (me + 256u * i) / NAME##_EIGHTS;                                                               \
             uint eighth = (me + 256u * i) % NAME##_EIGHTS * 8u;                                                        \
-            uint row = ACROSS ? min(FIRST + eighth, ROWS - 8u) : min(FIRST + line, ROWS - 1u);                         \
             uint term = step * TILE_K + (ACROSS ? line : eighth);                                                      \
             bool there = WHOLE || term < push.k;                                                                       \
-            uint at = NAME##_base + row * LINE_STEP + (there ? term : 0u) * TERM_STEP;                                 \
-            NAME##_next[i] = mix(uvec4(0u), NAME[at / 8u], bvec4(there));                                              \
+            if (NAME##_UNIT == 8u) {                                                                                   \
+                uint row = ACROSS ? min(FIRST + eighth, ROWS - 8u) : min(FIRST + line, ROWS - 1u);                     \
+                uint at = NAME##_base + row * LINE_STEP + (there ? term : 0u) * TERM_STEP;                             \
+                NAME##_next[i] = mix(uvec4(0u), NAME[at / 8u], bvec4(there));                                          \
+            } else {                                                                                                   \
+                uint row = ACROSS ? FIRST + eighth : min(FIRST + line, ROWS - 1u);                                     \
+                uint at = NAME##_base + row * LINE_STEP + term * TERM_STEP;                                            \
+                uint end = ACROSS ? (there ? ROWS : 0u) : push.k;                                                      \
+                NAME##_next[i] = eight_of_##NAME(at / NAME##_UNIT, ACROSS ? row : term, end);                          \
+            }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
     void store_##NAME() {                                                                                              \
@@ -80,6 +99,8 @@ uvec4 b_next[B_LOADS];
     }
 #define a_EIGHTS A_LINE
 #define b_EIGHTS B_LINE
+#define a_UNIT A_UNIT
+#define b_UNIT B_UNIT
 TILE(a, A_LOADS, A_ACROSS, first_row, push.m, push.a_row, push.a_k, 0u)
 TILE(b, B_LOADS, B_ACROSS, first_column, push.n, push.b_column, push.b_k, B_TILE)
 
@@ -129,16 +150,20 @@ void product() {
     multiply();
     [[unroll]] for (uint part = 0u; part < DOWN; part++) {
         put(part);
-        for (uint i = me; i < OUT_ROWS * OUT_QUADS; i += 256u) {
-            uint row = first_row + part * OUT_ROWS + i / OUT_QUADS;
-            uint column = first_column + i % OUT_QUADS * 4u;
+        for (uint i = me; i < OUT_ROWS * OUT_UNITS; i += 256u) {
+            uint row = first_row + part * OUT_ROWS + i / OUT_UNITS;
+            uint own = i % OUT_UNITS;
+            uint column = first_column + own * Y_UNIT;
             if (row < push.m && column < push.n) {
-                vec4 sums = push.scale * uintBitsToFloat(tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS]);
-                uint at = (y_base + row * push.y_row + column) / 4u;
-                if (WIDE) {
-                    y_wide[at] = sums;
+                vec4 sums = push.scale * uintBitsToFloat(tile[i / OUT_UNITS * OUT_STRIDE + own / QUAD_UNITS]);
+                uint first = own % QUAD_UNITS * Y_UNIT;
+                uint at = (y_base + row * push.y_row + column) / Y_UNIT;
+                if (WIDE && Y_UNIT == 4u) {
+                    y_wide_4[at] = sums;
+                } else if (WIDE) {
+                    y_wide[at] = sums[first];
                 } else {
-                    y[at] = narrow(sums);
+                    put_quad(at, sums, first);
                 }
             }
         }

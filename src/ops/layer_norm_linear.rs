@@ -13,7 +13,7 @@ use crate::dtype::DType;
 ///
 /// In 16 bits kernels may fold the norm into the product: `y = act(r (x (g weight)^T - m s) + c)`, where `g` is the
 /// norm's weight, and `s` and `c` are sums over each row of `weight` times `g` and times the norm's bias. `s`, `c` and
-/// `g` are scratch memory, `[N + K / 4, 2]`. Then `g` and `g weight` may be rounded to the 16-bit type instead of the
+/// `g`, padded with zeros, are scratch memory, 8 bytes for each column of the result and 2 for each of `x`. Then `g` and `g weight` may be rounded to the 16-bit type instead of the
 /// normalised rows, so both must be in its range.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -41,6 +41,11 @@ impl LayerNormLinear {
     /// The second step.
     pub fn linear(&self) -> Linear {
         Linear { bias: self.bias, activation: self.activation, residual: Residual::None }
+    }
+
+    /// Elements of `g` in scratch memory, for `K` columns: whole steps of any kernel.
+    pub(crate) fn gains(columns: usize) -> usize {
+        columns.next_multiple_of(64)
     }
 }
 
@@ -75,7 +80,7 @@ impl Operation for LayerNormLinear {
     fn scratch(&self, operands: &[&Shape], stored: DType) -> Vec<Shape> {
         let [x, _, _, weight, ..] = operands else { return Vec::new() };
         let moments = x.with_columns(2);
-        let columns = weight.rows().size(Counts::default()) + weight.columns().div_ceil(4);
+        let columns = weight.rows().size(Counts::default()).next_multiple_of(2) + Self::gains(weight.columns()) / 4;
         if stored.is_narrow() { vec![moments, Shape::fixed(&[columns, 2])] } else { vec![moments] }
     }
 

@@ -99,7 +99,10 @@ SIZES = (
     (5, 2, 4, 7, 0),
 )
 #: Of float16, on matrix cores around their tiles.
-MATRIX_SIZES = ((65, 2, 8, 40, 16), (193, 2, 4, 136, 48), (600, 2, 5, 64, 192))
+MATRIX_SIZES = (
+    (65, 2, 8, 40, 16), (193, 2, 4, 136, 48), (600, 2, 5, 64, 192),
+    (9, 2, 4, 1001, 34), (65, 2, 4, 34, 1002), (5, 1, 3, 12, 312),
+)  # fmt: skip
 
 
 def products(v: Values, sizes: tuple[int, ...], shared: bool) -> list[np.ndarray]:

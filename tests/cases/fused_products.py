@@ -8,7 +8,7 @@ from cases.activations import of_activation
 from cases.bounds import IN_HALF, TINY, U, bounded, summed
 from cases.functions import activate
 from cases.fused import normed
-from cases.products import MATRIX_SIZES, SIZES
+from cases.products import MATRIX_SIZES, MATRIX_WIDTHS, SIZES
 from cases.reference import Attributes, Operands, reference
 from cases.rows import layer_norm_bound
 from cases.table import OpCase, Values, shape_name
@@ -87,7 +87,7 @@ def gates() -> list[OpCase]:
                     given,
                 )
             )
-        for m, n, k in MATRIX_SIZES:
+        for m, n, k in MATRIX_SIZES + MATRIX_WIDTHS:
             operands = lambda v, m=m, n=n, k=k: [v.plain(m, k), v.plain(n, k) / 8, v.plain(n, k)]  # noqa: E731
             found.append(OpCase("gated_linear", f"{kind}-half-{shape_name(m, n, k)}", operands, given, "float16"))
         found += [
@@ -131,7 +131,7 @@ def products() -> list[OpCase]:
             OpCase(op, name, lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n, bias=False)),
             OpCase(op, f"bias-{name}", lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n), biased),
         ]
-    for m, n, k in MATRIX_SIZES:
+    for m, n, k in MATRIX_SIZES + MATRIX_WIDTHS:
         of = lambda v, m=m, n=n, k=k: operands(v, v.plain(m, k), n)  # noqa: E731
         found.append(OpCase(op, f"half-{shape_name(m, n, k)}", of, biased, "float16"))
     for kind in ("identity", "gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu"):

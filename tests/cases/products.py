@@ -74,6 +74,8 @@ SIZES = (
 )
 #: Of float16 on matrix cores: around their tiles, at every step along the terms.
 MATRIX_SIZES = ((65, 40, 16), (193, 136, 48), (7, 64, 80), (200, 72, 192), (33, 264, 1056))
+#: The same where the last step is not whole, and where rows start at multiples of 4, 2 elements or 1.
+MATRIX_WIDTHS = ((33, 1000, 312), (9, 1018, 384), (7, 34, 1002), (65, 7, 1000), (9, 1001, 34), (3, 1, 18), (9, 12, 20))
 FUSED = ("identity", "gelu_erf", "gelu_tanh", "relu", "silu", "tanh", "sigmoid", "quick_gelu")
 
 
@@ -104,7 +106,7 @@ def cases() -> list[OpCase]:
                 given = {"transpose_a": first, "transpose_b": second}
                 label = f"{'T' if first else 'N'}{'T' if second else 'N'}-{name}"
                 found.append(OpCase("matmul", label, lambda v, a=a, b=b: [v.plain(*a), v.plain(*b)], given))
-    for m, n, k in MATRIX_SIZES:
+    for m, n, k in MATRIX_SIZES + MATRIX_WIDTHS:
         operands = lambda v, m=m, n=n, k=k: [v.plain(m, k), v.plain(n, k) / 8, v.plain(n), v.plain(m, n)]  # noqa: E731
         given = {"bias": True, "residual": "added", "activation": "gelu_erf"}
         found += [
@@ -147,6 +149,9 @@ def cases() -> list[OpCase]:
         OpCase("matmul", "half-NN", lambda v: [v.plain(3, 200, 72), v.plain(3, 72, 136)], dtype="float16"),
         OpCase("matmul", "half-TT", lambda v: [v.plain(40, 72), v.plain(136, 40)], first | second, "float16"),
         OpCase("matmul", "half-NT", lambda v: [v.plain(65, 1056), v.plain(200, 1056)], second, "float16"),
+        OpCase("matmul", "half-odd-NN", lambda v: [v.plain(2, 33, 34), v.plain(2, 34, 7)], dtype="float16"),
+        OpCase("matmul", "half-even-NT", lambda v: [v.plain(33, 1002), v.plain(34, 1002)], second, "float16"),
+        OpCase("matmul", "half-even-TN", lambda v: [v.plain(50, 38), v.plain(50, 18)], first, "float16"),
         OpCase("matmul", "half-wide-NN", lambda v: [v.plain(33, 64), v.plain(64, 264)], wide, "float16"),
         OpCase("matmul", "half-long-TN", lambda v: [v.plain(4608, 40), v.plain(4608, 24)], first | wide, "float16"),
     ]

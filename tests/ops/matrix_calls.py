@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from grilly.program import Graph
 
 #: Rows, terms and columns: more terms than a step has, and rows and columns beyond whole tiles.
 ROWS, DEPTH, COLUMNS = 72, 80, 88
+#: The same for 16 bits where the last step is not whole, and where rows start at multiples of 8, 4 or 2 elements or 1:
+#: the first ones of all products.
+WIDTHS = ((9, 1000, 7), (72, 1002, 34), (65, 20, 12), (9, 312, 1000), (9, 384, 1018), (9, 18, 1), (72, 34, 1001))
+OF_ALL = 3
 #: Types of matrices, by the elements, and the shapes that kernels' names do not have.
 TYPES = {"float32": "f16_f32", "float16": "f16_f32", "bfloat16": "bf16_f32", "int8": "s8_s32"}
 USUAL = {"f16_f32": "16x16x16", "bf16_f32": "16x16x16", "s8_s32": "16x16x32"}
@@ -123,6 +128,40 @@ def products() -> Iterator[Call]:
             yield Call(f"{dtype}-{of}{name}", op, operands, attributes, dtype, (kernel,))
 
 
+def widths() -> Iterator[Call]:
+    """Some rows of both operands are NaN: what is beside a row in memory must not reach its sums."""
+    for dtype, (place, (rows, depth, columns)) in product(FLOATS[1:], enumerate(WIDTHS)):
+        rng = np.random.default_rng(4)
+
+        def halves(*shape: int, rng: np.random.Generator = rng) -> np.ndarray:
+            return rng.standard_normal(shape).astype(np.float16)
+
+        x, w, up, residual = (halves(*shape) for shape in ((rows, depth), *[(columns, depth)] * 2, (rows, columns)))
+        experts, gain, shift = halves(3, columns, depth), *(rng.uniform(0.5, 1.5, depth) for _ in range(2))
+        w, up, experts = (value / np.float16(8) for value in (w, up, experts))
+        x[1::3] = w[2::5] = up[3::5] = experts[:, 2::5] = np.nan
+        gain, shift, bias = (value.astype(np.float32) for value in (gain, shift, rng.standard_normal(columns)))
+        flat = np.argsort(rng.random((rows, 3)), axis=1)[:, :2].reshape(-1)
+        order, starts = np.argsort(flat, kind="stable"), np.searchsorted(np.sort(flat), np.arange(4)).astype(np.int32)
+        placed = order.reshape(rows, 2).astype(np.int32)
+        calls = [
+            ("", "linear", [x, w, bias, residual], {"bias": True, "activation": "gelu_erf", "residual": "added"}),
+            ("-rows", "matmul", [x, np.ascontiguousarray(w.T)], {}),
+            ("-transposed", "matmul", [x.T, w.T], {"transpose_a": True}),
+            ("-batches", "matmul", [np.stack([x, 2 * x]), np.stack([w, 2 * w])], {"transpose_b": True}),
+            ("-wide", "matmul", [x, w], {"transpose_b": True, "wide": True}),
+            ("", "gated_linear", [x, w, up], {"kind": "silu"}),
+            ("", "expert_linear", [x, experts, placed, starts], {"activation": "gelu_erf"}),
+            ("", "layer_norm_linear", [x, gain, shift, w, bias], {"bias": True}),
+        ]
+        # A norm's sums are of four terms at a time.
+        all_of = calls if depth % 4 == 0 else calls[:-1]
+        for name, op, operands, attributes in all_of if place < OF_ALL else calls[:1]:
+            of = op.replace("_", "-")
+            name = f"{dtype}-{of}{name}-{rows}x{columns}x{depth}"
+            yield Call(name, op, operands, attributes, dtype, (f"{of}-matrix{{}}-{dtype}",))
+
+
 def integers() -> Iterator[Call]:
     for levels, per_byte, most in (("int8", 1, 255), ("ternary", 4, 2), ("binary", 8, 1)):
         rng = np.random.default_rng(1)
@@ -135,6 +174,11 @@ def integers() -> Iterator[Call]:
         yield Call(f"{levels}-sums", "integer_linear", [q, weight], plain, "int8", ("integer-linear-matrix{}",))
         operands = [q, scale, weight, weight_scale, bias]
         yield Call(f"{levels}-scaled", "quantized_linear", operands, given, "int8", ("quantized-linear-matrix{}",))
+        for columns in (1, 34, 87):
+            some, own = weight[:columns], [q, scale, *(value[:columns] for value in operands[2:])]
+            name = f"{levels}-{columns}"
+            yield Call(f"{name}-sums", "integer_linear", [q, some], plain, "int8", ("integer-linear-matrix{}",))
+            yield Call(f"{name}-scaled", "quantized_linear", own, given, "int8", ("quantized-linear-matrix{}",))
 
 
 def attention() -> Iterator[Call]:
@@ -166,4 +210,4 @@ def search() -> Iterator[Call]:
     yield Call("float16-max-sim", "max_sim", [*operands, queries, documents], {}, "float16", ("max-sim-matrix{}",))
 
 
-CALLS = [*products(), *integers(), *attention(), *search()]
+CALLS = [*products(), *widths(), *integers(), *attention(), *search()]

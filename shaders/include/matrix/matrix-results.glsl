@@ -1,14 +1,15 @@
 // Part of a main function: writes RESULTS, matrices of float32, as rows of y, after the residual with ADDS. They are rounded
 // once, but for WIDE.
-// The result passes through shared memory, so that whole rows are read and written.
-#ifndef STORE_FOUR
-#define STORE_FOUR(AT, FOUR) y_4[AT] = narrow(FOUR);
+// The result passes through shared memory, so that whole rows are read and written. Of y the
+// shader has PUTS, of the residual QUADS_OF and in float16 EIGHTS_OF (units.glsl).
+#ifndef PUT_QUAD
+#define PUT_QUAD put_quad
 #endif
+uint row_units = push.n / RESULT_UNIT;
 #if STORED == FLOAT16
 if (!IN_FLOATS) {
-    uint row_quads = push.n / 8u;
     [[unroll]] for (uint part = 0u; part < BESIDE; part++) {
-        uint part_column = (first_column + part * OUT_WIDTH) / 8u;
+        uint part_column = (first_column + part * OUT_WIDTH) / RESULT_UNIT;
         if (part > 0u) {
             barrier();
         }
@@ -16,9 +17,10 @@ if (!IN_FLOATS) {
         if (RESIDUAL) {
             for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
                 uint row = first_row + i / OUT_QUADS;
-                uint column = part_column + i % OUT_QUADS;
-                bool there = row < rows && column < row_quads;
-                tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS] = there ? residual[row * row_quads + column] : uvec4(0u);
+                uint unit = part_column + i % OUT_QUADS * QUAD_UNITS;
+                bool there = row < rows && unit < row_units;
+                tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS] =
+                    there ? eight_of_residual(row * row_units + unit, unit * RESULT_UNIT, push.n) : uvec4(0u);
             }
             barrier();
         }
@@ -39,18 +41,19 @@ if (!IN_FLOATS) {
             }
         }
         barrier();
-        for (uint i = me; i < TILE_M * OUT_QUADS; i += 256u) {
-            uint row = first_row + i / OUT_QUADS;
-            uint column = part_column + i % OUT_QUADS;
-            if (row < rows && column < row_quads) {
-                y[Y_ROW(row) * row_quads + column] = tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS];
+        for (uint i = me; i < TILE_M * OUT_UNITS; i += 256u) {
+            uint row = first_row + i / OUT_UNITS;
+            uint own = i % OUT_UNITS;
+            uint unit = part_column + own;
+            if (row < rows && unit < row_units) {
+                uvec4 quad = tile[i / OUT_UNITS * OUT_STRIDE + own / QUAD_UNITS];
+                put_unit(Y_ROW(row) * row_units + unit, quad, own % QUAD_UNITS * RESULT_UNIT);
             }
         }
     }
 }
 #endif
 if (IN_FLOATS) {
-    uint row_quads = push.n / 4u;
     [[unroll]] for (uint part = 0u; part < DOWN; part++) {
         if (part > 0u) {
             barrier();
@@ -64,17 +67,19 @@ if (IN_FLOATS) {
             }
         }
         barrier();
-        for (uint i = me; i < HEIGHT * OUT_QUADS; i += 256u) {
-            uint row = first_row + part * HEIGHT + i / OUT_QUADS;
-            uint column = first_column / 4u + i % OUT_QUADS;
-            if (row < rows && column < row_quads) {
-                vec4 quad = uintBitsToFloat(tile[i / OUT_QUADS * OUT_STRIDE + i % OUT_QUADS]);
+        for (uint i = me; i < HEIGHT * OUT_UNITS; i += 256u) {
+            uint row = first_row + part * HEIGHT + i / OUT_UNITS;
+            uint own = i % OUT_UNITS;
+            uint unit = first_column / RESULT_UNIT + own;
+            if (row < rows && unit < row_units) {
+                vec4 quad = uintBitsToFloat(tile[i / OUT_UNITS * OUT_STRIDE + own / QUAD_UNITS]);
+                uint first = own % QUAD_UNITS * RESULT_UNIT;
 #ifdef ADDS
                 if (RESIDUAL) {
-                    quad += wide(residual_4[row * row_quads + column]);
+                    quad += quad_of_residual(row * row_units + unit, first);
                 }
 #endif
-                STORE_FOUR(Y_ROW(row) * row_quads + column, quad)
+                PUT_QUAD(Y_ROW(row) * row_units + unit, quad, first);
             }
         }
     }

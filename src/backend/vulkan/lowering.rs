@@ -1,6 +1,7 @@
 //! Lowers a node to dispatches: what kernels need of the node, and the only place where a dispatch is created.
 
 mod constants;
+mod stored;
 
 use super::kernel::{Binding, Dispatch, Extent, Kernel, Range, Resource, Specialization, Variant};
 use super::{Capabilities, Feature, registry};
@@ -128,7 +129,16 @@ impl<'a> Lowering<'a> {
     /// # Errors
     /// `PipelineCreationFailed` or `Unsupported` naming the missing feature, or the op without a 16-bit form.
     pub fn select(&self, kernel: &Kernel) -> Result<&'static Variant> {
-        let stored = self.stored()?;
+        self.whole_quads()?;
+        self.select_at_any_width(kernel)
+    }
+
+    /// The same, also for rows in 16 bits that cannot be read four elements at a time.
+    ///
+    /// # Errors
+    /// As [`Lowering::select`].
+    pub fn select_at_any_width(&self, kernel: &Kernel) -> Result<&'static Variant> {
+        let stored = self.stored_at_any_width()?;
         let Some(variant) = self.replaced(kernel) else { return self.own_variant(kernel, stored) };
         if stored.is_narrow() {
             let reason = format!("the shader registered for it takes float32, not {}", stored.name());
@@ -159,46 +169,6 @@ impl<'a> Lowering<'a> {
             NAMES.iter().filter(|name| name.kernel == kernel.name && (name.serves)(self.op(), self.operands()));
         let names = serving.map(|name| name.shader).chain([kernel.name]);
         names.filter_map(|name| shaders.find(name, architecture)?.user).find_map(registry::user)
-    }
-
-    /// Rejects a 16-bit build that is not on matrix cores, where matrix cores are required.
-    ///
-    /// # Errors
-    /// `Unsupported`
-    pub fn check_narrow(&self, stored: DType, on_matrix_cores: bool) -> Result<()> {
-        if !on_matrix_cores && stored.is_narrow() && self.narrow == Narrow::OnMatrixCores {
-            return Err(self.unsupported(format!("{} has no matrix cores that take it", self.capabilities.name)));
-        }
-        Ok(())
-    }
-
-    /// The stored type of the node's values: a 16-bit type if any operand or result has one.
-    ///
-    /// # Errors
-    /// `Unsupported` for 16-bit rows that cannot be read four elements at a time, and where only some of the operands
-    /// and results that the kernel supports in 16 bits are stored so.
-    pub fn stored(&self) -> Result<DType> {
-        let (op, results) = (self.op(), &self.node.results);
-        let value = |id: &ValueId| self.plan.graph.value(*id);
-        let mut stored = DType::F32;
-        for value in self.node.operands.iter().chain(results).map(value).filter(|value| value.dtype.is_narrow()) {
-            stored = value.dtype;
-            if !value.shape.columns().is_multiple_of(4) {
-                let what = format!("{}, rows of {} elements", value.name, value.shape.columns());
-                return Err(Error::Unsupported { what, reason: format!("{} takes multiples of four", stored.name()) });
-            }
-        }
-        let results =
-            results.iter().zip(op.results()).filter(|(_, result)| result.narrow && !result.wide).map(|(id, _)| id);
-        let operands = self.node.operands.iter().enumerate().filter(|(place, _)| op.operand(*place).narrow);
-        let mut values = operands.map(|(_, id)| id).chain(results).map(value);
-        match values.find(|value| stored.is_narrow() && value.dtype != stored) {
-            None => Ok(stored),
-            Some(value) => {
-                let (name, found) = (&value.name, value.dtype.name());
-                Err(self.unsupported(format!("{name} is {found}, expected {}", stored.name())))
-            }
-        }
     }
 
     /// The range of a binding named after a result, an operand or scratch memory, or `counts`. For an omitted operand the

@@ -36,6 +36,8 @@ pub struct Row<S, P, T> {
     kernel: &'static Kernel,
     tile: fn(&Lowering<'_>, &S, &'static Variant) -> Fit<T>,
     make: fn(&Lowering<'_>, P, T) -> Result<Build>,
+    /// Whether it takes rows in 16 bits that cannot be read four elements at a time.
+    any_width: bool,
 }
 
 impl<S, P, T> Row<S, P, T> {
@@ -44,7 +46,12 @@ impl<S, P, T> Row<S, P, T> {
     where
         C: Specialization<Push: From<P>> + From<T>,
     {
-        Row { of, how, kernel: C::KERNEL, tile, make: build::<C, P, T> }
+        Row { of, how, kernel: C::KERNEL, tile, make: build::<C, P, T>, any_width: false }
+    }
+
+    /// The same where rows in 16 bits may start at any element.
+    pub const fn at_any_width(self) -> Self {
+        Row { any_width: true, ..self }
     }
 }
 
@@ -69,11 +76,14 @@ pub fn choose<S, P, T>(
     rows: &'static [Row<S, P, T>],
     site: &S,
 ) -> Result<Chosen<P, T>> {
-    let (stored, replaced) = (to.stored()?, to.replaced(of).is_some());
+    let (stored, replaced) = (to.stored_at_any_width()?, to.replaced(of).is_some());
+    let width = to.whole_quads().map_err(|error| error.to_string());
     let mut passed = Vec::new();
-    for &Row { how, kernel, tile, make, .. } in rows.iter().filter(|row| std::ptr::eq(row.of, of)) {
+    for &Row { how, kernel, tile, make, any_width, .. } in rows.iter().filter(|row| std::ptr::eq(row.of, of)) {
         let own = if replaced && !std::ptr::eq(kernel, of) {
             Err("a user's shader is registered".into())
+        } else if let (Err(lack), false) = (&width, any_width) {
+            Err(lack.clone())
         } else {
             kernel.fitting((stored, to.numerics()), to.capabilities, Some(sizes))
         };
@@ -92,10 +102,10 @@ pub fn choose<S, P, T>(
 /// The shader with these constants.
 ///
 /// # Errors
-/// As [`Lowering::select`].
+/// As [`Lowering::select_at_any_width`].
 pub fn build<C, P, T>(to: &Lowering<'_>, push: P, tile: T) -> Result<Build>
 where
     C: Specialization<Push: From<P>> + From<T>,
 {
-    Ok(Build::new(to.select(C::KERNEL)?, push.into(), C::from(tile)))
+    Ok(Build::new(to.select_at_any_width(C::KERNEL)?, push.into(), C::from(tile)))
 }

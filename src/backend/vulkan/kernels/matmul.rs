@@ -2,6 +2,7 @@
 //! matrix cores alone.
 
 use super::builds::{Fit, How, Row, choose};
+use super::linear::unit_of;
 use super::reduce::sum_of_parts;
 use crate::Result;
 use crate::backend::vulkan::generated::matmul::{Constants, KERNEL, Push};
@@ -37,14 +38,13 @@ impl Load {
         }
     }
 
-    /// The same for 16 bits, eight at a time along terms or along so many rows; `None` where neighbours do not start at
-    /// multiples of eight.
-    fn of_eight(strides: [usize; 4], rows: usize, depth: usize) -> Option<Load> {
+    /// The same for 16 bits, eight at a time along terms or along so many rows, with the unit at whose multiples neighbours
+    /// start; `None` for an odd number of terms side by side.
+    fn of_eight(strides: [usize; 4], rows: usize, depth: usize) -> Option<(Load, u32)> {
         let [row, term, outer, inner] = strides;
-        let whole = |along: usize, next: usize| [along, next, outer, inner].iter().all(|step| step.is_multiple_of(8));
-        match (term, row) {
-            (1, _) if whole(depth, row) => Some(Load::Quads),
-            (_, 1) if whole(rows, term) => Some(Load::Rows),
+        match (unit_of(&[depth, row, outer, inner]), term, row) {
+            (unit @ 2.., 1, _) => Some((Load::Quads, unit)),
+            (_, _, 1) => Some((Load::Rows, unit_of(&[rows, term, outer, inner]))),
             _ => None,
         }
     }
@@ -86,7 +86,8 @@ fn products(to: &mut Lowering<'_>, product: &Strided, part: &str, given: &[Given
     let grid = |tile_m: u32, tile_n: u32| [across(tile_n), down(tile_m), batches].map(Extent::Fixed);
     let chosen = choose(to, &KERNEL, [product.columns, product.depth], &BUILDS, product)?;
     let wide = to.result().dtype == DType::F32 || !given.is_empty();
-    let tile = Tile { wide, ..chosen.tile };
+    let y_unit = if chosen.tile.y_unit == 4 || !wide { chosen.tile.y_unit } else { 1 };
+    let tile = Tile { wide, y_unit, ..chosen.tile };
     let build = (chosen.make)(to, push(product), tile)?;
     to.add(build, part, given, grid(tile.tile_m, tile.tile_n))
 }
@@ -94,7 +95,7 @@ fn products(to: &mut Lowering<'_>, product: &Strided, part: &str, given: &[Given
 type Of = Row<Strided, Push, Tile>;
 
 static BUILDS: [Of; 3] = [
-    Of::of::<matmul_matrix::Constants>(&KERNEL, How::Matrix, on_matrix_cores),
+    Of::of::<matmul_matrix::Constants>(&KERNEL, How::Matrix, on_matrix_cores).at_any_width(),
     Of::of::<matmul_split::Constants>(&KERNEL, How::Split, split),
     Of::of::<Constants>(&KERNEL, How::Plain, plain),
 ];
@@ -102,14 +103,17 @@ static BUILDS: [Of; 3] = [
 /// In 16 bits.
 fn on_matrix_cores(to: &Lowering<'_>, product: &Strided, variant: &'static Variant) -> Fit<Tile> {
     let loads = [(product.a, product.rows), (product.b, product.columns)];
-    let [Some(a_load), Some(b_load)] = loads.map(|(strides, rows)| Load::of_eight(strides, rows, product.depth)) else {
-        return Err("rows, columns or terms are no multiples of eight");
+    let [Some((a_load, a_unit)), Some((b_load, b_unit))] =
+        loads.map(|(strides, rows)| Load::of_eight(strides, rows, product.depth))
+    else {
+        return Err("the number of terms is odd");
     };
     let rows = product.rows * product.batches();
     let cores = Tile::of_cores(variant, to.capabilities);
     let (columns, depth) = (product.columns as u32, product.depth as u32);
     let tile = cores.of_matrices(rows, columns, depth, to.capabilities).dealt(1)?;
-    Ok(Tile { a_load: a_load as u32, b_load: b_load as u32, ..tile })
+    let y_unit = unit_of(&[product.columns]).min(4);
+    Ok(Tile { a_load: a_load as u32, b_load: b_load as u32, a_unit, b_unit, y_unit, ..tile })
 }
 
 /// In float32 on matrix cores.
@@ -215,5 +219,19 @@ mod tests {
         assert_eq!(loads(&both, &[2, 8, 5], &[2, 7, 8]), (Load::Rows, Load::Quads));
         // The second matrix of a begins at element 15.
         assert_eq!(loads(&Matmul::default(), &[2, 5, 3], &[2, 3, 1]), (Load::Terms, Load::Terms));
+    }
+
+    #[test]
+    fn loads_in_16_bits_are_of_units_that_divide_all_starts() {
+        let loads = |op: &Matmul, a: &[usize], b: &[usize]| {
+            let product = product(op, a, b);
+            [(product.a, product.rows), (product.b, product.columns)]
+                .map(|(strides, rows)| Load::of_eight(strides, rows, product.depth))
+        };
+        let (plain, second) = (Matmul::default(), Matmul { transpose_b: true, ..Matmul::default() });
+        assert_eq!(loads(&plain, &[5, 24], &[24, 7]), [Some((Load::Quads, 8)), Some((Load::Rows, 1))]);
+        assert_eq!(loads(&second, &[2, 5, 12], &[2, 7, 12]), [Some((Load::Quads, 4)); 2]);
+        assert_eq!(loads(&plain, &[5, 18], &[18, 20]), [Some((Load::Quads, 2)), Some((Load::Rows, 4))]);
+        assert_eq!(loads(&plain, &[5, 9], &[9, 8]), [None, Some((Load::Rows, 8))]);
     }
 }

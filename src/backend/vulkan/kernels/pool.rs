@@ -2,10 +2,10 @@
 
 use super::rows::Rows;
 use crate::Result;
-use crate::backend::vulkan::generated::pool::{Constants, Push};
+use crate::backend::vulkan::generated::pool::{Constants, KERNEL, Push};
 use crate::backend::vulkan::generated::pool_backward as backward;
 use crate::backend::vulkan::kernel::Extent;
-use crate::backend::vulkan::lowering::Lowering;
+use crate::backend::vulkan::lowering::{Build, Lowering};
 use crate::ops::{Dim, Pool, PoolBackward};
 
 /// Columns per workgroup.
@@ -18,7 +18,8 @@ pub fn pool(to: &mut Lowering<'_>, op: &Pool) -> Result<()> {
     for (place, mode) in op.modes.iter().enumerate() {
         let push = Push { columns, y_columns: columns * op.modes.len() as u32, y_column: columns * place as u32 };
         let grid = [across, Extent::Tiles { dim: Dim::Texts, per: 1 }, Extent::Continued { axis: 1 }];
-        to.dispatch(push, Constants { mode: *mode as u32 }, grid)?;
+        let build = Build::new(to.select_at_any_width(&KERNEL)?, push, Constants { mode: *mode as u32 });
+        to.add(build, "", &[], grid)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::builds::{Fit, How, Row, choose};
 use super::elementwise::{Elements, walk};
-use super::linear::{GROUP, binds};
+use super::linear::{GROUP, binds, unit_of};
 use super::rows::{Held, Rows, along, spread};
 use crate::Result;
 use crate::backend::vulkan::generated::{
@@ -128,9 +128,10 @@ type Of = Row<Site, Product, Tile>;
 
 /// Every build; all give the same bits, since sums of integers are exact.
 static BUILDS: [Of; 5] = [
-    Of::of::<integer_linear_matrix::Constants>(&integer_linear::KERNEL, How::Matrix, on_matrix_cores),
+    Of::of::<integer_linear_matrix::Constants>(&integer_linear::KERNEL, How::Matrix, on_matrix_cores).at_any_width(),
     Of::of::<integer_linear::Constants>(&integer_linear::KERNEL, How::Plain, plain),
-    Of::of::<quantized_linear_matrix::Constants>(&quantized_linear::KERNEL, How::Matrix, on_matrix_cores),
+    Of::of::<quantized_linear_matrix::Constants>(&quantized_linear::KERNEL, How::Matrix, on_matrix_cores)
+        .at_any_width(),
     Of::of::<quantized_linear_lanes::Constants>(&quantized_linear::KERNEL, How::Lanes, in_lanes),
     Of::of::<quantized_linear::Constants>(&quantized_linear::KERNEL, How::Plain, plain),
 ];
@@ -155,7 +156,12 @@ fn on_matrix_cores(to: &Lowering<'_>, site: &Site, variant: &'static Variant) ->
     let cores = Tile::of_cores(variant, to.capabilities);
     let tile = cores.of_integers(count, n, columns, to.capabilities.shared_memory).dealt(1)?;
     in_grid(GROUP * n.div_ceil(tile.tile_n))?;
-    if site.few { Err("there are few rows") } else { Ok(tile) }
+    let y_unit = match unit_of(&[n as usize]) {
+        unit if variant.stored.is_narrow() => unit,
+        4.. => 4,
+        _ => 1,
+    };
+    if site.few { Err("there are few rows") } else { Ok(Tile { y_unit, ..tile }) }
 }
 
 fn in_lanes(to: &Lowering<'_>, site: &Site, _: &'static Variant) -> Fit<Tile> {
@@ -216,7 +222,9 @@ pub fn quantized_linear(to: &mut Lowering<'_>, op: &QuantizedLinear) -> Result<(
     let activation = op.activation.map_or(0, |kind| kind as u32);
     let (levels, residual, shared) = (levels as u32, op.residual == Residual::Added, scope == Scope::Tensor);
     let few = |of: Rows| matches!(of.count, Dim::Fixed(count) if count < FEW_ROWS);
-    let few = Rows::of(to.shape(0)).is_ok_and(few) && to.stored()? != DType::Bf16;
+    // Lanes take no other widths.
+    let lanes = to.stored_at_any_width()? != DType::Bf16 && to.whole_quads().is_ok();
+    let few = Rows::of(to.shape(0)).is_ok_and(few) && lanes;
     product(to, &quantized_linear::KERNEL, &Site { weight: 2, scope, few }, |tile| Tile {
         levels,
         activation,

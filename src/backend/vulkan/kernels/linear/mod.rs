@@ -21,7 +21,7 @@ use crate::backend::vulkan::lowering::{Given, Lowering};
 use crate::ops::{ActivationKind, Dim, GatedLinear, Linear, Residual};
 pub use experts::{expert_linear, experts_push};
 pub use norm::layer_norm_linear;
-pub use tile::binds;
+pub use tile::{binds, unit_of};
 
 /// Columns of a shared-memory tile whose halves are the gates and the values they gate.
 const GATED_TILE: u32 = 128;
@@ -49,20 +49,20 @@ type Of = Row<Site, Product, Tile>;
 /// gated by the first; with a preceding norm of the rows; with that norm folded into the product, in 16 bits; with a matrix
 /// per expert.
 static BUILDS: [Of; 17] = [
-    Of::of::<linear_matrix::Constants>(&linear::KERNEL, Matrix, Tile::matrix),
+    Of::of::<linear_matrix::Constants>(&linear::KERNEL, Matrix, Tile::matrix).at_any_width(),
     Of::of::<linear_split::Constants>(&linear::KERNEL, Split, Tile::split),
     Of::of::<linear_shuffle::Constants>(&linear::KERNEL, Shuffle, Tile::shuffled),
     Of::of::<linear::Constants>(&linear::KERNEL, Plain, Tile::plain),
-    Of::of::<gated_linear_matrix::Constants>(&gated_linear::KERNEL, Matrix, Tile::matrix),
+    Of::of::<gated_linear_matrix::Constants>(&gated_linear::KERNEL, Matrix, Tile::matrix).at_any_width(),
     Of::of::<gated_linear_split::Constants>(&gated_linear::KERNEL, Split, Tile::split),
     Of::of::<gated_linear::Constants>(&gated_linear::KERNEL, Plain, Tile::plain),
     Of::of::<layer_norm_linear_split::Constants>(&normed::KERNEL, Split, Tile::split),
     Of::of::<layer_norm_linear_shuffle::Constants>(&normed::KERNEL, Shuffle, Tile::shuffled),
     Of::of::<normed::Constants>(&normed::KERNEL, Plain, Tile::plain),
-    Of::of::<layer_norm_linear_matrix::Constants>(&folded::KERNEL, Matrix, Tile::matrix),
+    Of::of::<layer_norm_linear_matrix::Constants>(&folded::KERNEL, Matrix, Tile::matrix).at_any_width(),
     Of::of::<layer_norm_linear_folded_shuffle::Constants>(&folded::KERNEL, Shuffle, Tile::shuffled),
     Of::of::<folded::Constants>(&folded::KERNEL, Plain, Tile::plain),
-    Of::of::<expert_linear_matrix::Constants>(&by_expert::KERNEL, Matrix, Tile::matrix),
+    Of::of::<expert_linear_matrix::Constants>(&by_expert::KERNEL, Matrix, Tile::matrix).at_any_width(),
     Of::of::<expert_linear_split::Constants>(&by_expert::KERNEL, Split, Tile::split),
     Of::of::<expert_linear_shuffle::Constants>(&by_expert::KERNEL, Shuffle, Tile::shuffled),
     Of::of::<by_expert::Constants>(&by_expert::KERNEL, Plain, Tile::plain),
@@ -90,7 +90,7 @@ impl Multiplied {
         let Tile { bias, residual, activation, .. } = epilogue;
         let (vector, vector_y) = (k.is_multiple_of(4), n.is_multiple_of(4));
         // In float32 of operands in 16 bits.
-        let wide = to.stored()?.is_narrow() && !to.result().dtype.is_narrow();
+        let wide = to.stored_at_any_width()?.is_narrow() && !to.result().dtype.is_narrow();
         build.tile = Tile { bias, residual, activation, vector, vector_y, wide, ..build.tile };
         Ok(Multiplied { build, rows, site })
     }

@@ -99,11 +99,15 @@ impl Tile {
 
     /// The largest tile that keeps the device busy and fits its shared memory.
     pub fn on_matrix_cores(self, rows: Dim, n: u32, weights: u32, k: u32, shared_memory: u32) -> Tile {
-        let sized = |[tile_m, tile_n]: [u32; 2]| Tile { tile_m, tile_n, tile_k: 16, ..self };
+        let [x_unit, y_unit] = [k, n].map(|width| unit_of(&[width as usize]));
+        let whole = k.is_multiple_of(16);
+        let sized = |[tile_m, tile_n]: [u32; 2]| Tile { tile_m, tile_n, tile_k: 16, whole, x_unit, y_unit, ..self };
         let size = sized(if busy(rows, weights * n, [192, 128]) { [192, 128] } else { [64, 64] });
         // Subgroups of few lanes have too few columns of the small tile.
         let size = size.dealt(weights).unwrap_or(sized([64, 128]));
-        let steps = [64, 32, 16].into_iter().filter(|step| k.is_multiple_of(*step));
+        // A last step that is not whole adds at most an eighth of the terms.
+        let fits = |step: &u32| if whole { k.is_multiple_of(*step) } else { k.next_multiple_of(*step) - k <= k / 8 };
+        let steps = [64, 32, 16].into_iter().filter(fits);
         let mut tiles = steps.map(|tile_k| Tile { tile_k, ..size });
         let small = if size.tile_m > 64 { sized([64, 64]) } else { size };
         tiles.find(|tile| tile.matrix_bytes() <= shared_memory).unwrap_or(small)
@@ -187,6 +191,13 @@ impl Tile {
         let results = rows(m, n / beside).max(rows(m / down, 2 * n));
         rows(m + n, k).max(results) + 8 * (m + n) + 4 * k
     }
+}
+
+/// The elements, at most eight, at whose multiples all rows of these widths start: a unit of
+/// `shaders/include/matrix/units.glsl`.
+pub fn unit_of(widths: &[usize]) -> u32 {
+    let all = |unit: &u32| widths.iter().all(|width| width.is_multiple_of(*unit as usize));
+    [8, 4, 2].into_iter().find(all).unwrap_or(1)
 }
 
 /// Whether so many rows and columns in tiles keep a device busy; rows that the batch counts do.

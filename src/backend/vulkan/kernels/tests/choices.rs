@@ -23,7 +23,9 @@ fn the_number_of_rows_decides_only_among_builds_of_the_same_bits() {
     let registries = [Registry::default(), plain].map(Arc::new);
     let mut chosen = BTreeMap::<String, BTreeSet<&str>>::new();
     let rows = [1, 3, 15, 16, 17, 127, 129, 4096, 40_000].map(Dim::Fixed).into_iter().chain([Dim::Tokens, Dim::Texts]);
-    for (m, [n, k]) in rows.flat_map(|m| [[8, 16], [31, 64], [36, 48], [768, 3072], [64, 20]].map(|of| (m, of))) {
+    for (m, [n, k]) in
+        rows.flat_map(|m| [[8, 16], [31, 64], [36, 48], [768, 3072], [64, 20], [7, 34]].map(|of| (m, of)))
+    {
         for stored in [DType::F32, DType::F16, DType::Bf16] {
             let mut cases: Vec<(Op, Vec<(DType, Shape)>)> = Vec::new();
             let (x, w) = ((stored, Shape(vec![m, Dim::Fixed(k)])), (stored, Shape::fixed(&[n, k])));

@@ -93,7 +93,7 @@ fn every_variant_keeps_to_the_floor() {
 }
 
 /// Values that a module may declare with OpCapability (17): Shader (1), and 64-bit, 16-bit, 8-bit or float features
-/// only on matrix cores, which a device is queried for by name: Float16 (9), the Vulkan memory model (5345),
+/// only on matrix cores, which a device is queried for by name: Float16 (9), storage of 16 bits (4433), the Vulkan memory model (5345),
 /// cooperative matrices (6022), of bfloat16 (5116, 5118), and in a subgroup (61) votes (62), arithmetic (63) and shuffles (65), of which builds
 /// for software devices use the last; products of packed bytes (6018, 6019).
 fn allowed(kernel: &Kernel, variant: &Variant) -> &'static [u32] {
@@ -102,8 +102,8 @@ fn allowed(kernel: &Kernel, variant: &Variant) -> &'static [u32] {
         [] => &[1],
         [Feature::IntegerDotProduct] => &[1, 6018, 6019],
         needs if needs.contains(&Feature::Int64) => &[1, 11, 39, 61, 65, 5345, 6022],
-        needs if needs.contains(&Feature::Int8) => &[1, 9, 39, 61, 5345, 6018, 6019, 6022],
-        _ => &[1, 9, 61, 62, 63, 65, 5116, 5118, 5345, 6022],
+        needs if needs.contains(&Feature::Int8) => &[1, 9, 39, 61, 4433, 5345, 6018, 6019, 6022],
+        _ => &[1, 9, 61, 62, 63, 65, 4433, 5116, 5118, 5345, 6022],
     }
 }
 

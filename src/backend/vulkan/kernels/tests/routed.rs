@@ -46,8 +46,8 @@ fn sixteen_bits_run_on_matrix_cores_where_they_fit() {
     (able.features, able.subgroup_size, able.shared_memory) = (Feature::ALL.to_vec(), 32, 48 << 10);
     let name = |stored, sizes| mixture(stored, sizes, true, &able).unwrap()[2].variant.name;
     assert_eq!(name(DType::F16, [5, 64, 96]), "expert-linear-matrix-float16");
-    assert_eq!(name(DType::F16, [5, 36, 96]), "expert-linear-float16");
-    assert_eq!(name(DType::F16, [5, 64, 20]), "expert-linear-float16");
+    assert_eq!(name(DType::F16, [5, 36, 20]), "expert-linear-matrix-float16");
+    assert_eq!(name(DType::F16, [5, 64, 12]), "expert-linear-float16");
     assert_eq!(name(DType::Bf16, [5, 64, 96]), "expert-linear-matrix-bfloat16");
     let product = &mixture(DType::F16, [5, 264, 96], false, &able).unwrap()[2];
     check(product);

@@ -81,8 +81,12 @@ fn a_tile_on_matrix_cores_needs_what_its_shader_declares_and_fits_the_device() {
     let sizes = |tile: Tile| (tile.tile_m, tile.tile_n, tile.tile_k, tile.subgroups);
     let large = |limit| sizes(cores(limit).on_matrix_cores(Dim::Tokens, 1024, 1, 768, limit));
     assert_eq!((large(48 << 10), large(32 << 10)), ((192, 128, 64, 8), (192, 128, 32, 8)));
-    let few = cores(48 << 10).on_matrix_cores(Dim::Fixed(8), 384, 1, 384, 48 << 10);
-    assert_eq!(sizes(few), (64, 64, 64, 8));
+    let few = |n, k| cores(48 << 10).on_matrix_cores(Dim::Fixed(8), n, 1, k, 48 << 10);
+    assert_eq!(sizes(few(384, 384)), (64, 64, 64, 8));
+    let units = |tile: Tile| (tile.tile_k, tile.whole, tile.x_unit, tile.y_unit);
+    let of = |n, k| units(few(n, k));
+    assert_eq!([of(384, 48), of(1000, 312), of(1018, 1000)], [(16, true, 8, 8), (64, false, 8, 8), (64, false, 8, 2)]);
+    assert_eq!([of(1001, 1002), of(4, 18), of(12, 40)], [(64, false, 2, 1), (16, false, 2, 4), (16, false, 8, 4)]);
 }
 
 #[test]
