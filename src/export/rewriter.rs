@@ -52,7 +52,8 @@ impl Rewriter {
         while let Some(place) = waiting.pop() {
             let Some(value) = &values[place] else { continue };
             let used = value.result_type.iter().copied().chain(value.operands.iter().filter_map(Operand::id_ref_any));
-            let missing = used.filter_map(|id| places.get(&id)).find(|used| **used != place && values[**used].is_some());
+            let missing =
+                used.filter_map(|id| places.get(&id)).find(|used| **used != place && values[**used].is_some());
             match missing {
                 Some(missing) => waiting.extend([place, *missing]),
                 None => self.module.types_global_values.extend(values[place].take()),

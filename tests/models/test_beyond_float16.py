@@ -9,7 +9,7 @@ from grilly import VulkanSentenceTransformer
 
 from . import families, spoil
 
-#: Model, tensors that are multiplied, and by how much: the hidden state, or what the second product reads, exceeds 65,504.
+#: Model, tensors that are multiplied, by how much: the hidden state, or what the second product reads, exceeds 65,504.
 CASES = {
     "hidden state": ("t5-matrix", "wo.weight", 1e5),
     "operand of the second product": ("t5-matrix", ".wi_1.weight", 1e5),

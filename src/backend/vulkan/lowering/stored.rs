@@ -56,7 +56,8 @@ impl<'a> Lowering<'a> {
         let (op, results) = (self.op(), &self.node.results);
         let value = |id: &ValueId| self.plan.graph.value(*id);
         let stored = self.narrow_values().last().map_or(DType::F32, |value| value.dtype);
-        let results = results.iter().zip(op.results()).filter(|(_, result)| result.narrow && !result.wide).map(|(id, _)| id);
+        let results =
+            results.iter().zip(op.results()).filter(|(_, result)| result.narrow && !result.wide).map(|(id, _)| id);
         let operands = self.node.operands.iter().enumerate().filter(|(place, _)| op.operand(*place).narrow);
         let mut values = operands.map(|(_, id)| id).chain(results).map(value);
         match values.find(|value| stored.is_narrow() && value.dtype != stored) {

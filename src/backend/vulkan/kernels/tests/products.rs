@@ -205,7 +205,7 @@ fn a_product_of_any_width_and_the_pooling_of_its_columns_run_in_16_bits() {
     for words in [1850, 1851] {
         let mut graph = Graph::new();
         let x = graph.input("x", Shape::matrix(Dim::Tokens, 312), DType::F16);
-        let [offsets, first] = [Dim::Boundaries, Dim::Texts].map(|rows| Shape::vector(rows));
+        let [offsets, first] = [Dim::Boundaries, Dim::Texts].map(Shape::vector);
         let [offsets, first] =
             [("offsets", offsets), ("first", first)].map(|(name, of)| graph.input(name, of, DType::U32));
         let weight = graph.weight_as(DType::F16, vec!["weight".into()], Shape::fixed(&[words, 312]));
