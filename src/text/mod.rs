@@ -2,4 +2,5 @@
 
 pub mod chat;
 pub mod packing;
+pub mod passages;
 pub mod tokenizer;
