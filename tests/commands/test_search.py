@@ -16,7 +16,7 @@ import pytest
 
 from grilly import SentenceTransformer
 from grilly.__main__ import main
-from grilly.commands import documents, folder_index, pieces, taking_in
+from grilly.commands import documents, folder_index, pieces, search, taking_in
 from grilly.commands.cutting import Cutter, paragraphs
 from grilly.commands.folder_index import FolderIndex
 
@@ -86,9 +86,16 @@ class Counted:
 
     def __init__(self, monkeypatch) -> None:
         self.texts, self.files = [], []
-        update, read = FolderIndex.update, pieces.documents
+        update, documents, read = FolderIndex.update, pieces.documents, Cutter.read
+
+        def counted(cutter, folder, paths):
+            found = read(cutter, folder, paths)
+            self.files += [os.path.basename(path) for path in paths[: len(found)]]
+            return found
+
         monkeypatch.setattr(FolderIndex, "update", lambda *given: self.texts.append(update(*given)))
-        monkeypatch.setattr(pieces, "documents", lambda path: self.files.append(os.path.basename(path)) or read(path))
+        monkeypatch.setattr(pieces, "documents", lambda path: self.files.append(Path(path).name) or documents(path))
+        monkeypatch.setattr(Cutter, "read", counted)
 
     def run(self, capsys, root, *options) -> tuple[int, list[str]]:
         self.texts, self.files = [], []
@@ -217,26 +224,63 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_found(folder, small, capsy
     (folder / "gone").symlink_to(folder / "nowhere")
     (folder / "loop").symlink_to(folder)
     os.mkfifo(folder / "pipe")
-    readable = pieces.documents
+    documents, read = pieces.documents, Cutter.read
 
     def denied(path):
-        if os.path.basename(path) == "cats.txt":
+        if os.path.basename(path) == "page.html":
             raise PermissionError(13, "Permission denied", path)
-        return readable(path)
+        return documents(path)
+
+    def denied_texts(cutter, folder, paths):
+        found = zip(paths, read(cutter, folder, paths), strict=True)
+        return [([], "Permission denied", True) if path == "cats.txt" else own for path, own in found]
 
     monkeypatch.setattr(pieces, "documents", denied)
+    monkeypatch.setattr(Cutter, "read", denied_texts)
     assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
     captured = capsys.readouterr()
     told = captured.err.splitlines()
-    assert f"{folder / 'cats.txt'}: left out: Permission denied" in told
+    for name in ("cats.txt", "page.html"):
+        assert f"{folder / name}: left out: Permission denied" in told
     assert any(line.startswith(f"{folder / 'latin.txt'}: left out: byte 2 is not UTF-8") for line in told)
     assert any(line.startswith(f"{folder / 'broken.jsonl'}: left out: ") and "is not JSON" in line for line in told)
-    assert len(told) == 3 and "money.md" in captured.out and "binary" not in captured.out
-    # The one that may be read now is; the others are as they were.
-    monkeypatch.setattr(pieces, "documents", readable)
+    assert len(told) == 4 and "money.md" in captured.out and "binary" not in captured.out
+    # Those that may be read now are; the others are as they were.
+    monkeypatch.setattr(pieces, "documents", documents)
+    monkeypatch.setattr(Cutter, "read", read)
     assert main(["search", "cats", str(folder), "--top-k", "50"]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "" and "cats.txt" in captured.out
+    assert captured.err == "" and "cats.txt" in captured.out and "page.html" in captured.out
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="it has no such names")
+def test_names_that_are_not_utf_8_are_named(folder, small, capsys):
+    (folder / os.fsdecode(b"bad\xff.txt")).write_text("Cats.")
+    (folder / os.fsdecode(b"bad\xfe")).mkdir()
+    assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
+    told = sorted(capsys.readouterr().err.splitlines())
+    assert told == [f"{folder}/'bad\\udc{end}: left out: its name is not UTF-8" for end in ("fe'", "ff.txt'")]
+
+
+def test_files_that_change_after_they_were_listed(folder, small, capsys, monkeypatch):
+    """What is read is found; a file that is gone is named, and the next search reads what has another state."""
+    walk = search.walk
+
+    def changing(root):
+        listed = walk(root)
+        (folder / "cats.txt").write_text("Dogs bark at night, and sleep by day.")
+        (folder / "page.html").unlink()
+        (folder / "deep" / "er" / "money.md").unlink()
+        return listed
+
+    counted = Counted(monkeypatch)
+    monkeypatch.setattr(search, "walk", changing)
+    assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("left out: No such file or directory") == 2 and "Dogs bark" in captured.out
+    monkeypatch.setattr(search, "walk", walk)
+    assert counted.run(capsys, folder) == (0, ["cats.txt"])
+    assert len(counted.hits) == 4
 
 
 def test_pdfs_have_pages_or_name_the_package(folder, small, capsys, monkeypatch):
@@ -444,16 +488,24 @@ def test_two_at_once_take_turns(shell, small, folder):
     assert all("Traceback" not in errors for _, errors, _ in results)
 
 
+def test_halves_of_surrogate_pairs_are_question_marks(folder, small, capsys):
+    """UTF-8 has none, JSON does; in a text of one part, and in one that is cut."""
+    lines = [json.dumps({"text": "A \ud83d cat." * count}) for count in (1, 100)]
+    (folder / "records.jsonl").write_text("\n".join(lines))
+    texts = [hit["text"] for hit in found(capsys, "cats", folder, "--top-k", "90", *small) if ".jsonl" in hit["path"]]
+    assert "A ? cat." in texts and len(texts) > 2 and all("A ? cat." in text for text in texts)
+
+
 def test_parts_are_read_whole_and_nothing_is_lost(real_model_path):
     long = " ".join(f"Sentence {n} is about matter {n * 7919}." for n in range(400))
     text = f"# Heading\n\nShort.\n\n{long}\n\n{'word' * 3000}\n\n" + "\n\n".join(f"Paragraph {n}." for n in range(300))
     with SentenceTransformer(real_model_path, device="cpu") as model:
-        parts = list(Cutter(model).cut(paragraphs(text)))
-        tokens = [len(ids) for ids in model.tokenizer([part.text for part in parts])["input_ids"]]
+        parts = Cutter(model).cut(paragraphs(text))
+        tokens = [len(ids) for ids in model.tokenizer([part for _, _, part in parts])["input_ids"]]
     assert max(tokens) <= 256 and len(parts) > 20
-    assert "".join("".join(part.text.split()) for part in parts) == "".join(text.split())
+    assert "".join("".join(part.split()) for _, _, part in parts) == "".join(text.split())
     lines = text.split("\n")
-    for part in parts:
-        assert part.text.split("\n")[0].strip()[:20] in lines[part.line - 1]
+    for line, _, part in parts:
+        assert part.split("\n")[0].strip()[:20] in lines[line - 1]
     # A heading stays with what it is of.
-    assert parts[0].text.startswith("# Heading\nShort.\nSentence 0")
+    assert parts[0][2].startswith("# Heading\nShort.\nSentence 0")
