@@ -3,7 +3,8 @@
 A text has one row, wherever it stands: files that move, and parts that stay in a file that changes, keep theirs. What
 is committed stays after a kill: files that were read, and texts that have a row.
 
-Files are read in threads, stored in another, and embedded in the thread of the caller, all at once:
+Files are read in threads, stored in another, embedded in the thread of the caller, and their rows written in one more,
+all at once:
 
     pieces of files ── taking_in ──▶ texts without a row ── encode ──▶ rows
 """
@@ -21,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.closed import closed
-from grilly.commands.ahead import Ahead
+from grilly.commands.ahead import Ahead, Behind
 from grilly.commands.cutting import MOST, Cutter
 from grilly.commands.documents import File, Listed
 from grilly.commands.index_tables import Tables
@@ -180,14 +181,14 @@ class FolderIndex:
             taking = TakingIn(self._tables, rows.rows, known, {path: found.files[path] for path in changed})
             cutter = Cutter(model)
             reading = [pieces(root, changed[number::READERS], cutter) for number in range(READERS)]
-            with Ahead(reading, WAITING, stop) as read:
+            with Ahead(reading, WAITING, stop) as read, Behind(rows.add) as add:
                 taken = Ahead([taking.texts(gone, read, found.problems)], WAITING, stop)
                 try:
                     for texts, share in taken:
                         while len(texts) < TEXTS and taken.ready():
                             more, share = next(taken, ([], share))
                             texts = texts + more
-                        self._embed(texts, model, rows)
+                        self._embed(texts, model, add)
                         count += len(texts)
                         if told is not None:
                             told(count, share)
@@ -198,13 +199,13 @@ class FolderIndex:
                 self._compact(rows.rows)
         return count
 
-    def _embed(self, texts: list[str], model: Any, rows: RowFile) -> None:
-        """Writes the rows of texts."""
+    def _embed(self, texts: list[str], model: Any, add: Callable[[npt.NDArray[Any]], object]) -> None:
+        """Adds the rows of texts."""
         most, batch = (TEXTS_OF_CPU, 32) if model.backend == "cpu" else (TEXTS, BATCH)
         unit = model.similarity_fn_name != "dot"
         options = {"batch_size": batch, "normalize_embeddings": unit, "show_progress_bar": False}
         for start in range(0, len(texts), most):
-            rows.add(np.asarray(model.encode_document(texts[start : start + most], **options), np.float32))
+            add(np.asarray(model.encode_document(texts[start : start + most], **options), np.float32))
 
     def _compact(self, count: int) -> None:
         """Writes the rows anew where most of them are of texts that are gone."""
