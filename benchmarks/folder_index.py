@@ -52,7 +52,7 @@ def indexed(root: Path, place: Path, model: SentenceTransformer) -> None:
 def compared(place: Path, texts: list[str], rows: np.ndarray) -> None:
     """The row of each text is that of `encode`."""
     with FolderIndex(place) as index:
-        numbers = dict(index._base.execute("SELECT text, row FROM texts"))
+        numbers = dict(index._base.execute("SELECT text, id FROM texts"))
     stored = np.load(place / "rows-0.npy", mmap_mode="r")
     assert numbers.keys() == set(texts), "other texts"
     assert np.array_equal(stored[[numbers[text] for text in texts]], rows), "other rows"

@@ -6,6 +6,7 @@ mod attributes;
 mod compiler;
 mod embed;
 mod error;
+mod files;
 mod flash;
 mod info;
 mod interpreter;
@@ -35,6 +36,8 @@ mod _core {
     use crate::compiler::{Block, ComputeFunction, ShaderCompiler, shader_files};
     #[pymodule_export]
     use crate::embed::EmbeddingModel;
+    #[pymodule_export]
+    use crate::files::{cut_passages, paragraphs, read_files, read_text, walk_files};
     #[pymodule_export]
     use crate::flash::{flash_rows, flash_select, flash_shared_memory, flash_validate};
     #[pymodule_export]

@@ -1,4 +1,4 @@
-"""Iterators in threads of their own: order, bounds, errors, and their end."""
+"""Iterators and calls in threads of their own: order, bounds, errors, and their end."""
 
 import itertools
 import threading
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from grilly.commands.ahead import Ahead
+from grilly.commands.ahead import Ahead, Behind
 
 
 def test_items_come_in_turns_and_no_more_are_made_than_wait():
@@ -98,3 +98,33 @@ def test_a_thread_that_waits_for_another_stops():
         begun = time.monotonic()
         outer.join()
         assert time.monotonic() - begun < 5
+
+
+def test_a_call_runs_behind_its_caller_and_waits_for_the_one_before():
+    go, done = threading.Event(), []
+
+    def waits(item):
+        assert go.wait(60)
+        done.append(item)
+
+    with Behind(waits) as call:
+        call(1)
+        assert not done
+        threading.Timer(0.1, go.set).start()
+        call(2)
+        assert done[0] == 1
+    assert done == [1, 2]
+
+
+def test_an_error_of_a_call_is_raised_by_the_next_or_at_the_end():
+    def fails(item):
+        raise KeyError(item)
+
+    with pytest.raises(KeyError, match="1"), Behind(fails) as call:
+        call(1)
+    with pytest.raises(KeyError, match="2"), Behind(fails) as call:
+        call(2)
+        call(3)
+    with pytest.raises(MemoryError), Behind(fails) as call:  # that of the caller goes first
+        call(4)
+        raise MemoryError

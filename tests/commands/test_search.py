@@ -16,7 +16,7 @@ import pytest
 
 from grilly import SentenceTransformer
 from grilly.__main__ import main
-from grilly.commands import documents, folder_index, pieces, taking_in
+from grilly.commands import documents, folder_index, pieces, search, taking_in
 from grilly.commands.cutting import Cutter, paragraphs
 from grilly.commands.folder_index import FolderIndex
 
@@ -86,9 +86,16 @@ class Counted:
 
     def __init__(self, monkeypatch) -> None:
         self.texts, self.files = [], []
-        update, read = FolderIndex.update, pieces.documents
+        update, documents, read = FolderIndex.update, pieces.documents, Cutter.read
+
+        def counted(cutter, folder, paths):
+            found = read(cutter, folder, paths)
+            self.files += [os.path.basename(path) for path in paths[: len(found)]]
+            return found
+
         monkeypatch.setattr(FolderIndex, "update", lambda *given: self.texts.append(update(*given)))
-        monkeypatch.setattr(pieces, "documents", lambda path: self.files.append(os.path.basename(path)) or read(path))
+        monkeypatch.setattr(pieces, "documents", lambda path: self.files.append(Path(path).name) or documents(path))
+        monkeypatch.setattr(Cutter, "read", counted)
 
     def run(self, capsys, root, *options) -> tuple[int, list[str]]:
         self.texts, self.files = [], []
@@ -209,6 +216,23 @@ def test_an_index_that_does_not_tell_its_model_is_made_again(folder, small, caps
     assert found(capsys, "cats", folder) == expected
 
 
+def test_an_index_with_the_tables_of_an_earlier_version_is_made_again(folder, small, capsys):
+    expected = found(capsys, "cats", folder, *small)
+    with sqlite3.connect(folder / ".grilly-index" / "index.sqlite") as base:
+        for statement in (
+            "DROP TABLE files", "DROP TABLE texts", "DROP TABLE pieces", "PRAGMA user_version = 1",
+            "CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, size INTEGER, changed INTEGER)",
+            "CREATE TABLE texts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE NOT NULL, text TEXT NOT NULL, row INTEGER)",
+            "CREATE TABLE pieces (file INTEGER NOT NULL, line INTEGER NOT NULL, text INTEGER NOT NULL)",
+            "INSERT INTO files VALUES (1, 'cats.txt', 1, 1)", "INSERT INTO texts VALUES (1, x'00', 'A text.', 0)",
+            "INSERT INTO pieces VALUES (1, 1, 1)",
+        ):  # fmt: skip
+            base.execute(statement)
+    assert main(["search", "cats", str(folder), "--device", "cpu"]) == 0  # with the model that it had
+    assert "the index was of an earlier version of grilly: all files are embedded again" in capsys.readouterr().err
+    assert found(capsys, "cats", folder) == expected
+
+
 def test_what_cannot_be_read_is_named_and_the_rest_is_found(folder, small, capsys, monkeypatch):
     (folder / "latin.txt").write_bytes("Kätzchen".encode("latin-1"))
     (folder / "binary.bin").write_bytes(bytes(range(256)) * 10)
@@ -217,26 +241,81 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_found(folder, small, capsy
     (folder / "gone").symlink_to(folder / "nowhere")
     (folder / "loop").symlink_to(folder)
     os.mkfifo(folder / "pipe")
-    readable = pieces.documents
+    documents, read = pieces.documents, Cutter.read
 
     def denied(path):
-        if os.path.basename(path) == "cats.txt":
+        if os.path.basename(path) == "page.html":
             raise PermissionError(13, "Permission denied", path)
-        return readable(path)
+        return documents(path)
+
+    def denied_texts(cutter, folder, paths):
+        found = zip(paths, read(cutter, folder, paths), strict=True)
+        return [([], "Permission denied", True) if path == "cats.txt" else own for path, own in found]
 
     monkeypatch.setattr(pieces, "documents", denied)
+    monkeypatch.setattr(Cutter, "read", denied_texts)
     assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
     captured = capsys.readouterr()
     told = captured.err.splitlines()
-    assert f"{folder / 'cats.txt'}: left out: Permission denied" in told
+    for name in ("cats.txt", "page.html"):
+        assert f"{folder / name}: left out: Permission denied" in told
     assert any(line.startswith(f"{folder / 'latin.txt'}: left out: byte 2 is not UTF-8") for line in told)
     assert any(line.startswith(f"{folder / 'broken.jsonl'}: left out: ") and "is not JSON" in line for line in told)
-    assert len(told) == 3 and "money.md" in captured.out and "binary" not in captured.out
-    # The one that may be read now is; the others are as they were.
-    monkeypatch.setattr(pieces, "documents", readable)
+    assert len(told) == 4 and "money.md" in captured.out and "binary" not in captured.out
+    # Those that may be read now are; the others are as they were.
+    monkeypatch.setattr(pieces, "documents", documents)
+    monkeypatch.setattr(Cutter, "read", read)
     assert main(["search", "cats", str(folder), "--top-k", "50"]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "" and "cats.txt" in captured.out
+    assert captured.err == "" and "cats.txt" in captured.out and "page.html" in captured.out
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="it has no such names")
+def test_names_that_are_not_utf_8_are_named(folder, small, capsys):
+    (folder / os.fsdecode(b"bad\xff.txt")).write_text("Cats.")
+    (folder / os.fsdecode(b"bad\xfe")).mkdir()
+    assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
+    told = sorted(capsys.readouterr().err.splitlines())
+    assert told == [f"{folder}/'bad\\udc{end}: left out: its name is not UTF-8" for end in ("fe'", "ff.txt'")]
+
+
+def test_files_that_change_after_they_were_listed(folder, small, capsys, monkeypatch):
+    """What is read is found; a file that is gone is named, and the next search reads what has another state."""
+    walk = search.walk
+
+    def changing(root):
+        listed = walk(root)
+        (folder / "cats.txt").write_text("Dogs bark at night, and sleep by day.")
+        (folder / "page.html").unlink()
+        (folder / "deep" / "er" / "money.md").unlink()
+        return listed
+
+    counted = Counted(monkeypatch)
+    monkeypatch.setattr(search, "walk", changing)
+    assert main(["search", "cats", str(folder), "--top-k", "50", *small]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("left out: No such file or directory") == 2 and "Dogs bark" in captured.out
+    monkeypatch.setattr(search, "walk", walk)
+    assert counted.run(capsys, folder) == (0, ["cats.txt"])
+    assert len(counted.hits) == 4
+
+
+def test_ten_thousand_files_in_one_folder(tmp_path, small, capsys, monkeypatch):
+    root = tmp_path / "many"
+    root.mkdir()
+    for number in range(10_000):
+        (root / f"{number}.txt").write_text(f"Text {number % 100}.\n")
+    counted = Counted(monkeypatch)
+    texts, files = counted.run(capsys, root, *small)
+    assert texts == 100 and len(set(files)) == len(files) == 10_000
+    assert counted.run(capsys, root) == (0, [])
+    with FolderIndex(root / ".grilly-index") as index:
+        assert index._base.execute("SELECT count(*) FROM files").fetchall() == [(10_000,)]
+        assert index._base.execute("SELECT count(*), max(id) FROM texts").fetchall() == [(100, 99)]
+    for number in range(0, 10_000, 2):
+        (root / f"{number}.txt").unlink()
+    (root / "1.txt").write_text("Another text.")
+    assert counted.run(capsys, root) == (1, ["1.txt"])
 
 
 def test_pdfs_have_pages_or_name_the_package(folder, small, capsys, monkeypatch):
@@ -305,11 +384,18 @@ def test_a_damaged_index(folder, small, capsys):
     assert found(capsys, "cats", folder) == expected
     rows.unlink()
     assert found(capsys, "cats", folder) == expected
+    # Also where the texts that are left are not the first ones.
+    (folder / "cats.txt").unlink()
+    fewer = sorted(map(str, found(capsys, "cats", folder)))
+    rows.unlink()
+    assert sorted(map(str, found(capsys, "cats", folder))) == fewer
+    (folder / "cats.txt").write_text(FILES["cats.txt"], encoding="utf-8")
+    expected = found(capsys, "cats", folder)
     base.write_bytes(b"no database" * 1000)
     assert main(["search", "cats", str(folder)]) == 1
     assert "cannot be read" in (told := capsys.readouterr().err) and "--rebuild makes it again" in told
     (folder / ".grilly-index" / "mine.txt").write_text("stays")
-    assert found(capsys, "cats", folder, "--rebuild", *small) == expected
+    assert sorted(map(str, found(capsys, "cats", folder, "--rebuild", *small))) == sorted(map(str, expected))
     assert (folder / ".grilly-index" / "mine.txt").exists()
     with sqlite3.connect(base) as opened:
         opened.execute("PRAGMA user_version = 99")
@@ -394,17 +480,28 @@ def test_what_stops_an_update_leaves_an_index_that_goes_on(folder, small, capsys
     assert sorted(map(str, hits)) == sorted(map(str, anew))  # of equal scores the order is that of rows
 
 
+@pytest.fixture(params=["a file", "files"])
+def many(request, tmp_path) -> Path:
+    """A folder with 20,000 texts, in a file or in as many."""
+    root = tmp_path / "many"
+    root.mkdir()
+    texts = [f"Text number {n}." for n in range(20000)]
+    if request.param == "a file":
+        (root / "all.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    else:
+        for number, text in enumerate(texts):
+            (root / f"{number:05}.txt").write_text(text)
+    return root
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
-def test_ctrl_c_ends_a_search_at_once(shell, small, tmp_path):
-    (tmp_path / "many").mkdir()
-    lines = (json.dumps({"text": f"Text number {n}. " * 8}) for n in range(20000))
-    (tmp_path / "many" / "all.jsonl").write_text("\n".join(lines))
+def test_ctrl_c_ends_a_search_at_once(shell, small, many):
     # What starts the tests may ignore SIGINT, as a shell does for its background jobs, and children inherit that.
     heard = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     heard += "runpy.run_module('grilly', run_name='__main__')"
-    command = [sys.executable, "-c", heard, "search", "x", str(tmp_path / "many"), *small]
+    command = [sys.executable, "-c", heard, "search", "x", str(many), *small]
     process = subprocess.Popen(command, env=shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    rows, end = tmp_path / "many" / ".grilly-index" / "rows-0.npy", time.monotonic() + 100
+    rows, end = many / ".grilly-index" / "rows-0.npy", time.monotonic() + 100
     while time.monotonic() < end and not (rows.exists() and rows.stat().st_size):
         time.sleep(0.01)
     assert process.poll() is None
@@ -414,21 +511,23 @@ def test_ctrl_c_ends_a_search_at_once(shell, small, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
-def test_a_kill_loses_no_text_that_has_a_row(shell, small, tmp_path, capsys, monkeypatch):
-    root = tmp_path / "many"
-    root.mkdir()
-    (root / "all.jsonl").write_text("".join(json.dumps({"text": f"Text number {n}."}) + "\n" for n in range(20000)))
-    process = subprocess.Popen([sys.executable, "-m", "grilly", "search", "x", str(root), *small], env=shell)
-    rows, end = root / ".grilly-index" / "rows-0.npy", time.monotonic() + 100
+def test_a_kill_loses_no_text_that_has_a_row(shell, small, many, tmp_path, capsys, monkeypatch):
+    process = subprocess.Popen([sys.executable, "-m", "grilly", "search", "x", str(many), *small], env=shell)
+    rows, end = many / ".grilly-index" / "rows-0.npy", time.monotonic() + 100
     while time.monotonic() < end and not (rows.exists() and rows.stat().st_size > 2 * 2048 * 32 * 4):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    kept = len(np.load(rows, mmap_mode="r"))
     counted = Counted(monkeypatch)
-    texts, files = counted.run(capsys, root, *small)
-    # If it was not read to its end, a file is read again; of its texts many have a row.
-    assert 0 < texts <= 20000 - 2048 and files in ([], ["all.jsonl"]) and len(counted.hits) == 50
-    hits = found(capsys, "cats", root, "--top-k", "50", "--index", str(tmp_path / "new"), *small)
+    count, files = counted.run(capsys, many, *small)
+    assert 0 < kept < 20000 and count == 20000 - kept and len(counted.hits) == 50
+    # A file that was stored is not read again; one that was not read to its end is, and many of its texts have a row.
+    assert files == ["all.jsonl"] or len(files) <= count
+    with FolderIndex(many / ".grilly-index") as index:
+        stored = index._base.execute("SELECT count(*), max(id) FROM texts").fetchall()
+    assert stored == [(20000, 19999)] and len(np.load(rows, mmap_mode="r")) == 20000
+    hits = found(capsys, "cats", many, "--top-k", "50", "--index", str(tmp_path / "new"), *small)
     assert [hit["text"] for hit in hits] == [hit["text"] for hit in counted.hits]
 
 
@@ -444,16 +543,24 @@ def test_two_at_once_take_turns(shell, small, folder):
     assert all("Traceback" not in errors for _, errors, _ in results)
 
 
+def test_halves_of_surrogate_pairs_are_question_marks(folder, small, capsys):
+    """UTF-8 has none, JSON does; in a text of one part, and in one that is cut."""
+    lines = [json.dumps({"text": "A \ud83d cat." * count}) for count in (1, 100)]
+    (folder / "records.jsonl").write_text("\n".join(lines))
+    texts = [hit["text"] for hit in found(capsys, "cats", folder, "--top-k", "90", *small) if ".jsonl" in hit["path"]]
+    assert "A ? cat." in texts and len(texts) > 2 and all("A ? cat." in text for text in texts)
+
+
 def test_parts_are_read_whole_and_nothing_is_lost(real_model_path):
     long = " ".join(f"Sentence {n} is about matter {n * 7919}." for n in range(400))
     text = f"# Heading\n\nShort.\n\n{long}\n\n{'word' * 3000}\n\n" + "\n\n".join(f"Paragraph {n}." for n in range(300))
     with SentenceTransformer(real_model_path, device="cpu") as model:
-        parts = list(Cutter(model).cut(paragraphs(text)))
-        tokens = [len(ids) for ids in model.tokenizer([part.text for part in parts])["input_ids"]]
+        parts = Cutter(model).cut(paragraphs(text))
+        tokens = [len(ids) for ids in model.tokenizer([part for _, _, part in parts])["input_ids"]]
     assert max(tokens) <= 256 and len(parts) > 20
-    assert "".join("".join(part.text.split()) for part in parts) == "".join(text.split())
+    assert "".join("".join(part.split()) for _, _, part in parts) == "".join(text.split())
     lines = text.split("\n")
-    for part in parts:
-        assert part.text.split("\n")[0].strip()[:20] in lines[part.line - 1]
+    for line, _, part in parts:
+        assert part.split("\n")[0].strip()[:20] in lines[line - 1]
     # A heading stays with what it is of.
-    assert parts[0].text.startswith("# Heading\nShort.\nSentence 0")
+    assert parts[0][2].startswith("# Heading\nShort.\nSentence 0")

@@ -1,15 +1,16 @@
-"""Iterators that run in threads of their own, some items ahead of the thread that takes these."""
+"""Iterators that run ahead of the thread that takes their items, and calls that run behind the one that makes them."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from grilly.closed import closed
 
-__all__ = ["Ahead"]
+__all__ = ["Ahead", "Behind"]
 
 Item = TypeVar("Item")
 #: Seconds after which a thread that waits looks whether it should stop.
@@ -116,3 +117,39 @@ class Ahead(Generic[Item]):
 
     def __exit__(self, *error: object) -> None:
         self._stop.set()
+
+
+@closed()
+class Behind(Generic[Item]):
+    """A function that runs in a thread while its caller goes on: a call waits for the one before, and raises its error.
+
+    Example:
+        >>> from grilly.commands.ahead import Behind
+        >>> found = []
+        >>> with Behind(found.append) as add:
+        ...     add(1)
+        ...     add(2)
+        >>> found
+        [1, 2]
+    """
+
+    def __init__(self, function: Callable[[Item], object]) -> None:
+        self._function = function
+        self._threads = ThreadPoolExecutor(1)
+        self._last: Future[object] | None = None
+
+    def __call__(self, item: Item) -> None:
+        self._wait()
+        self._last = self._threads.submit(self._function, item)
+
+    def _wait(self) -> None:
+        if self._last is not None:
+            self._last.result()
+
+    def __enter__(self) -> Behind[Item]:
+        return self
+
+    def __exit__(self, kind: object, *error: object) -> None:
+        self._threads.shutdown()
+        if kind is None:
+            self._wait()

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
 
+from grilly import _core
 from grilly.closed import closed
 from grilly.commands.cutting import Part, paragraphs
 from grilly.commands.reading import EVERY, KINDS, need_module, records
 from grilly.errors import InvalidArgumentError
 
-__all__ = ["File", "Listed", "documents", "walk"]
+__all__ = ["File", "Listed", "documents", "is_text", "walk"]
 
 HTML = {".html", ".htm", ".xhtml"}
+#: Endings of files that are not read as text.
+OTHERS = {*KINDS, *HTML, ".pdf"}
 #: Elements that divide text, and those of which no text is shown.
 BLOCKS = set(
     "address article aside blockquote body br caption dd div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6 "
     "header hr li main nav ol option p pre section table td th title tr ul".split()
 )
 HIDDEN = {"script", "style", "template", "noscript"}
-#: How files are opened; bytes in which one that is not text has a zero, and that are read at a time of another.
-READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
-BEGINNING, BLOCK = 1 << 13, 1 << 20
 #: A file that was changed so many nanoseconds ago may change again without another time; the next run reads it again.
 RECENT = 100_000_000
 
@@ -57,34 +56,24 @@ def walk(root: Path) -> Listed:
         >>> {path: size for path, (size, _) in walk(root).files.items()}
         {'a.txt': 6}
     """
-    found: dict[str, File] = {}
-    problems: dict[str, str] = {}
-    folders = [""]
-    recent = time.time_ns() - RECENT
-    while folders:
-        folder = folders.pop()
-        try:
-            with os.scandir(root / folder) as entries:
-                for entry in entries:
-                    if entry.name.startswith("."):
-                        continue
-                    path = f"{folder}{entry.name}"
-                    try:
-                        if not path.isascii():
-                            path.encode()
-                        if entry.is_dir(follow_symlinks=False):
-                            folders.append(f"{path}/")
-                        elif entry.is_file():
-                            stat = entry.stat()
-                            changed = stat.st_mtime_ns
-                            found[path] = stat.st_size, changed if changed < recent else -1
-                    except UnicodeEncodeError:
-                        problems[ascii(path)] = "its name is not UTF-8"
-                    except OSError as error:
-                        problems[path] = str(error.strerror)
-        except OSError as error:
-            problems[folder or "."] = str(error.strerror)
-    return Listed(found, problems)
+    found, unnamed, problems = _core.walk_files(root, time.time_ns() - RECENT)
+    problems += [(ascii(path), "its name is not UTF-8") for path in unnamed]
+    return Listed(found, dict(problems))
+
+
+def _ending(path: str) -> str:
+    return path[path.rfind(".") :].lower()
+
+
+def is_text(path: str) -> bool:
+    """Whether a file is read as text, by its ending.
+
+    Example:
+        >>> from grilly.commands.documents import is_text
+        >>> is_text("a.md"), is_text("a.PDF")
+        (True, False)
+    """
+    return _ending(path) not in OTHERS
 
 
 def documents(path: str) -> Iterator[list[Part]]:
@@ -103,36 +92,14 @@ def documents(path: str) -> Iterator[list[Part]]:
         >>> list(documents(str(path)))
         [[Part(line=1, text='Cats'), Part(line=2, text='A cat sleeps.')]]
     """
-    ending = path[path.rfind(".") :].lower()
+    ending = _ending(path)
     if ending in KINDS:
         for record in records(path, field=EVERY):
             yield [Part(record.line, record.text)] if record.text.strip() else []
     elif ending == ".pdf":
         yield from _pages(path)
-    elif (text := _text(path)) is not None:
+    elif (text := _core.read_text(path)) is not None:
         yield _shown(text) if ending in HTML else paragraphs(text)
-
-
-def _text(path: str) -> str | None:
-    """The text of a file; None if it is not one, of which only the beginning is read."""
-    file = os.open(path, READ)  # open() takes twice the time, as long as all else that is done for a short file
-    try:
-        content = os.read(file, BEGINNING)
-        wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
-        if b"\0" in content and not wide:
-            return None
-        blocks = [content]
-        while len(blocks[-1]) >= BEGINNING:
-            blocks.append(os.read(file, BLOCK))
-    finally:
-        os.close(file)
-    content = b"".join(blocks)
-    if wide:
-        return content.decode("utf-16", errors="replace")
-    try:
-        return content.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"byte {error.start + 1} is not UTF-8; iconv -t utf-8 converts a file") from None
 
 
 def _pages(path: str) -> list[list[Part]]:

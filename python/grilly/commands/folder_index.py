@@ -3,7 +3,8 @@
 A text has one row, wherever it stands: files that move, and parts that stay in a file that changes, keep theirs. What
 is committed stays after a kill: files that were read, and texts that have a row.
 
-Files are read in threads, stored in another, and embedded in the thread of the caller, all at once:
+Files are read in threads, stored in another, embedded in the thread of the caller, and their rows written in one more,
+all at once:
 
     pieces of files ── taking_in ──▶ texts without a row ── encode ──▶ rows
 """
@@ -21,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.closed import closed
-from grilly.commands.ahead import Ahead
+from grilly.commands.ahead import Ahead, Behind
 from grilly.commands.cutting import MOST, Cutter
 from grilly.commands.documents import File, Listed
 from grilly.commands.index_tables import Tables
@@ -130,20 +131,36 @@ class FolderIndex:
             self._tables.set(model=name, digest=own, state=now, cut=cut, dtype=model.dtype)
         return told
 
-    def _changed(self, files: dict[str, File]) -> tuple[list[str], set[str], list[str]]:
-        """The files that are new or not as they were, those of them that are not new, and the files that are gone."""
-        rows = self._base.execute("SELECT path, size, changed FROM files")  # without a size if it was not read whole
-        known = {path: (size, changed) for path, size, changed in rows}
-        changed = sorted([path for path, own in files.items() if known.get(path) != own])
-        return changed, known.keys() & set(changed), sorted(known.keys() - files.keys())
+    def _changed(self, files: dict[str, File]) -> tuple[list[str], dict[str, int], list[int]]:
+        """The files that are new or not as they were, the numbers of those that are not new, and of those gone.
+
+        A file that was not read whole has no size.
+        """
+        rows = self._base.execute("SELECT path, id, size, changed FROM files")
+        known: dict[str, int] = {}
+        same: set[str] = set()
+        gone: list[int] = []
+        for path, number, *own in rows:
+            found = files.get(path)
+            if found is None:
+                gone.append(number)
+            elif found == tuple(own):
+                same.add(path)
+            else:
+                known[path] = number
+        return [path for path in files if path not in same], known, gone
 
     def _opened(self) -> RowFile:
         """The file of rows; an empty one if that is damaged, so that all texts are embedded again."""
         try:
-            return RowFile(self._rows, resume=True)
+            rows = RowFile(self._rows, resume=True)
         except InvalidArgumentError:
             self._rows.unlink(missing_ok=True)
-            return RowFile(self._rows, resume=True)
+            rows = RowFile(self._rows, resume=True)
+        if not self._tables.follow(rows.rows):
+            with self._base:
+                self._tables.clear()
+        return rows
 
     def update(self, root: Path, found: Listed, model: Any, told: Callable[[int, float], object] | None = None) -> int:
         """Takes in files that are new or changed, drops those that are gone, and gives each text a row that has none.
@@ -157,61 +174,60 @@ class FolderIndex:
         Returns:
             How many texts were embedded.
         """
-        changed, known, gone = self._changed(found.files)
         stop = threading.Event()
         count = 0
         with self._opened() as rows:
+            changed, known, gone = self._changed(found.files)
             taking = TakingIn(self._tables, rows.rows, known, {path: found.files[path] for path in changed})
             cutter = Cutter(model)
             reading = [pieces(root, changed[number::READERS], cutter) for number in range(READERS)]
-            with Ahead(reading, WAITING, stop) as read:
+            with Ahead(reading, WAITING, stop) as read, Behind(rows.add) as add:
                 taken = Ahead([taking.texts(gone, read, found.problems)], WAITING, stop)
                 try:
                     for texts, share in taken:
                         while len(texts) < TEXTS and taken.ready():
                             more, share = next(taken, ([], share))
                             texts = texts + more
-                        self._embed(texts, model, rows)
+                        self._embed(texts, model, add)
                         count += len(texts)
                         if told is not None:
                             told(count, share)
                 finally:
                     taken.join()  # it is the thread that has the tables
+            self._tables.tidy()
             if changed or gone:
                 self._compact(rows.rows)
         return count
 
-    def _embed(self, texts: list[str], model: Any, rows: RowFile) -> None:
-        """Writes the rows of texts."""
+    def _embed(self, texts: list[str], model: Any, add: Callable[[npt.NDArray[Any]], object]) -> None:
+        """Adds the rows of texts."""
         most, batch = (TEXTS_OF_CPU, 32) if model.backend == "cpu" else (TEXTS, BATCH)
         unit = model.similarity_fn_name != "dot"
         options = {"batch_size": batch, "normalize_embeddings": unit, "show_progress_bar": False}
         for start in range(0, len(texts), most):
-            rows.add(np.asarray(model.encode_document(texts[start : start + most], **options), np.float32))
+            add(np.asarray(model.encode_document(texts[start : start + most], **options), np.float32))
 
     def _compact(self, count: int) -> None:
         """Writes the rows anew where most of them are of texts that are gone."""
         [(left,)] = self._base.execute("SELECT count(*) FROM texts")
         if count <= 2 * left + SPARE:
             return
-        order = self._base.execute("SELECT row, id FROM texts ORDER BY row").fetchall()
+        order = self._numbers()
         rows = np.load(self._rows, mmap_mode="r")
         before, number = self._rows, int(self.setting("rows") or 0) + 1
         path = self.place / f"rows-{number}.npy"
         path.unlink(missing_ok=True)
         with RowFile(path, resume=False) as file:
             for start in range(0, len(order), 1 << 14):
-                file.add(rows[[row for row, _ in order[start : start + (1 << 14)]]])
+                file.add(rows[order[start : start + (1 << 14)]])
         with self._base:
-            renumbered = ((row, text) for row, (_, text) in enumerate(order))
-            self._base.executemany("UPDATE texts SET row = ? WHERE id = ?", renumbered)
+            self._tables.renumber(order.tolist())
             self._tables.set(rows=number)
         before.unlink(missing_ok=True)
 
     def _numbers(self) -> npt.NDArray[np.int64]:
         """The rows of texts, in their order."""
-        found = self._base.execute("SELECT row FROM texts WHERE row IS NOT NULL ORDER BY row")
-        return np.fromiter((row for (row,) in found), np.int64)
+        return np.fromiter((row for (row,) in self._base.execute("SELECT id FROM texts ORDER BY id")), np.int64)
 
     def search(self, query: npt.NDArray[Any], top_k: int) -> list[Hit]:
         """The parts with the highest scores, the best first; a text that stands in several places is found in each.
@@ -228,7 +244,7 @@ class FolderIndex:
         for score, row in zip(found.scores[0].tolist(), found.rows[0].tolist(), strict=True):
             places = self._base.execute(
                 "SELECT path, line, texts.text FROM texts JOIN pieces ON pieces.text = texts.id "
-                "JOIN files ON files.id = pieces.file WHERE row = ? ORDER BY path, line LIMIT ?",
+                "JOIN files ON files.id = pieces.file WHERE texts.id = ? ORDER BY path, line LIMIT ?",
                 (row, top_k - len(hits)),
             )
             hits += [Hit(score, *place) for place in places]

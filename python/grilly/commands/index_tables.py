@@ -1,9 +1,10 @@
-"""The tables of a folder's index, in SQLite: files, their parts, and which row each text has."""
+"""The tables of a folder's index, in SQLite: files, their parts, and the texts of these, each with a row."""
 
 from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +14,30 @@ from grilly.errors import InvalidArgumentError
 __all__ = ["Tables"]
 
 TABLES = """
-CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, size INTEGER, changed INTEGER);
-CREATE TABLE texts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE NOT NULL, text TEXT NOT NULL, row INTEGER);
-CREATE TABLE pieces (file INTEGER NOT NULL, line INTEGER NOT NULL, text INTEGER NOT NULL);
-CREATE INDEX pieces_of_file ON pieces (file);
+CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT NOT NULL, size INTEGER, changed INTEGER);
+CREATE TABLE texts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE NOT NULL, text TEXT NOT NULL);
+CREATE TABLE pieces (file INTEGER, line INTEGER, text INTEGER, PRIMARY KEY (file, line, text)) WITHOUT ROWID;
 CREATE INDEX pieces_of_text ON pieces (text);
-CREATE INDEX texts_by_row ON texts (row);
 """
-VERSION = 1
+VERSION = 2
+#: Digests of a query: older SQLite takes no more than 999 values.
+ASKED = 900
+UNUSED = "DELETE FROM texts WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE pieces.text = texts.id)"
 
 
 @closed()
 class Tables:
     """The tables, open and locked against other processes; one thread at a time may use them.
 
-    A text has the number of its row before the row is written: rows are written in the order of their numbers, and a
-    number that the file does not reach is given anew.
+    The id of a text is the number of its row, which it has before the row is written. Rows are written in that order,
+    so that the texts that a run has left without a row have the ids that follow the last one.
 
     Args:
         place: The folder of the index.
 
     Raises:
-        InvalidArgumentError: They are of another version.
+        InvalidArgumentError: They are of a later version.
         sqlite3.Error: They cannot be read or written.
     """
 
@@ -47,9 +49,13 @@ class Tables:
             self._lock()
             self.base.execute("PRAGMA cache_size = -65536")  # in KiB: digests are in no order
             [(version,)] = self.base.execute("PRAGMA user_version")
-            if version not in (0, VERSION):
+            if version > VERSION:
                 raise InvalidArgumentError(f"the index {place} is of another version; --rebuild makes it again")
-            if not version:
+            if 0 < version < VERSION:  # it has no digest then, by which its user is told
+                for table in ("files", "texts", "pieces"):
+                    self.base.execute(f"DROP TABLE {table}")
+                self.base.execute("DELETE FROM settings WHERE name = 'digest'")
+            if version < VERSION:
                 for statement in TABLES.split(";"):
                     self.base.execute(statement)
                 self.base.execute(f"PRAGMA user_version = {VERSION}")
@@ -88,3 +94,38 @@ class Tables:
         """Forgets all files and texts, when the transaction ends."""
         for table in ("files", "texts", "pieces"):
             self.base.execute(f"DELETE FROM {table}")
+
+    def follow(self, rows: int) -> bool:
+        """Whether the texts without a row follow so many rows; of a file that has lost some they may not."""
+        [(count, last)] = self.base.execute("SELECT count(*), max(id) FROM texts WHERE id >= ?", (rows,))
+        return not count or bool(last == rows + count - 1)
+
+    def numbers(self, digests: Sequence[bytes]) -> dict[bytes, int]:
+        """The ids of the texts that are there."""
+        found: dict[bytes, int] = {}
+        for start in range(0, len(digests), ASKED):
+            asked = digests[start : start + ASKED]
+            marks = ",".join("?" * len(asked))
+            found.update(self.base.execute(f"SELECT digest, id FROM texts WHERE digest IN ({marks})", asked))
+        return found
+
+    def forget(self, files: Sequence[int]) -> None:
+        """Drops files, when the transaction ends; their texts stay until all texts have rows."""
+        if files:
+            given = [(file,) for file in files]
+            self.base.executemany("DELETE FROM pieces WHERE file = ?", given)
+            self.base.executemany("DELETE FROM files WHERE id = ?", given)
+            self.set(unused=1)
+
+    def tidy(self) -> None:
+        """Drops the texts that stand nowhere, when all have rows."""
+        if self.setting("unused"):
+            with self.base:
+                self.base.execute(UNUSED)
+                self.set(unused=0)
+
+    def renumber(self, order: Sequence[int]) -> None:
+        """Gives texts the ids 0, 1, ... in their order, when the transaction ends."""
+        numbered = [(place, text) for place, text in enumerate(order) if place != text]  # no id that is still another's
+        self.base.executemany("UPDATE texts SET id = ? WHERE id = ?", numbered)
+        self.base.executemany("UPDATE pieces SET text = ? WHERE text = ?", numbered)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from grilly.closed import closed
-from grilly.commands.cutting import Cutter
-from grilly.commands.documents import documents
+from grilly.commands.cutting import Cutter, Passage
+from grilly.commands.documents import documents, is_text
 from grilly.errors import GrillyError, InvalidArgumentError
 
 __all__ = ["Piece", "pieces", "weight"]
 
-#: Files and parts of files that are given at a time.
-TOGETHER = 512
+#: Files that are read at a time, and files and parts of files that are given at a time.
+TOGETHER = 1024
 
 
 @closed()
@@ -32,7 +31,7 @@ class Piece(NamedTuple):
     """
 
     path: str
-    parts: list[tuple[int, bytes, str]]
+    parts: list[Passage]
     ends: bool = True
     problem: str = ""
     again: bool = False
@@ -58,25 +57,47 @@ def pieces(root: Path, paths: Sequence[str], cutter: Cutter) -> Iterator[list[Pi
     """
     place = os.path.join(root, "")
     held: list[Piece] = []
-    size = 0  # of the pieces before the file that is read
-    for path in paths:
-        parts: list[tuple[int, bytes, str]] = []
-        problem, again = "", False
-        try:
-            for own in documents(f"{place}{path}"):
-                for part in cutter.cut(own):
-                    content = part.text.encode(errors="replace")  # of halves of surrogate pairs
-                    parts.append((part.line, hashlib.blake2b(content, digest_size=16).digest(), content.decode()))
-                    if size + len(parts) >= TOGETHER:
-                        yield [*held, Piece(path, parts, ends=False)]
-                        held, size, parts = [], 0, []
-        except (OSError, GrillyError) as error:
-            problem = str(getattr(error, "strerror", None) or error)
-            again = not isinstance(error, InvalidArgumentError)
-        held.append(Piece(path, [] if problem else parts, True, problem, again))
-        size += len(held[-1].parts) + 1
-        if size >= TOGETHER:
-            yield held
-            held, size = [], 0
+    size = 0
+    for start in range(0, len(paths), TOGETHER):
+        own = paths[start : start + TOGETHER]
+        for piece in _of_files(place, own, cutter):
+            held.append(piece)
+            size += len(piece.parts) + 1
+            if size >= TOGETHER:
+                yield held
+                held, size = [], 0
     if held:
         yield held
+
+
+def _of_files(place: str, paths: Sequence[str], cutter: Cutter) -> Iterator[Piece]:
+    texts: list[str] = []
+    others: list[str] = []
+    for path in paths:
+        (texts if is_text(path) else others).append(path)
+    while texts:
+        found = cutter.read(place, texts)
+        for path, (parts, problem, again) in zip(texts, found, strict=False):
+            last = max(0, len(parts) - 1) // TOGETHER * TOGETHER
+            for start in range(0, last, TOGETHER):
+                yield Piece(path, parts[start : start + TOGETHER], ends=False)
+            yield Piece(path, parts[last:] if last else parts, True, problem, again)
+        del texts[: len(found)]
+    for path in others:
+        yield from _of_documents(place, path, cutter)
+
+
+def _of_documents(place: str, path: str, cutter: Cutter) -> Iterator[Piece]:
+    """The pieces of a file that is not text."""
+    parts: list[Passage] = []
+    problem, again = "", False
+    try:
+        for own in documents(f"{place}{path}"):
+            parts += cutter.cut(own)
+            if len(parts) >= TOGETHER:
+                yield Piece(path, parts, ends=False)
+                parts = []
+    except (OSError, GrillyError) as error:
+        problem = str(getattr(error, "strerror", None) or error)
+        again = not isinstance(error, InvalidArgumentError)
+    yield Piece(path, [] if problem else parts, True, problem, again)

@@ -13,32 +13,30 @@ from grilly.commands.pieces import Piece, weight
 __all__ = ["TakingIn"]
 
 #: Files and parts of a transaction at most, and texts of an earlier run that are read at a time.
-TOGETHER = 4096
-WAITING = "SELECT id, text FROM texts WHERE row IS NULL ORDER BY id LIMIT ?"
-UNUSED = "DELETE FROM texts WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE pieces.text = texts.id)"
+TOGETHER = 16384
+WAITING = "SELECT text FROM texts WHERE id >= ? ORDER BY id LIMIT ?"
 
 
 @closed()
 class TakingIn:
     """Stores files as they are read.
 
-    A text gets the number of its row when it is stored; rows are written in that order. Numbers that no row has when
-    the next run begins are given anew. A file of which pieces are missing has no size, so that a next run reads it.
+    A file of which pieces are missing has no size, so that a next run reads it.
 
     Args:
         tables: Where they are stored.
-        rows: How many rows there are; texts get those that follow.
-        known: Files that are there, as they were.
+        rows: How many rows there are; texts without one get those that follow.
+        known: The numbers of files that are there as they were, by path.
         found: Size and time of all that are read, by path.
     """
 
-    def __init__(self, tables: Tables, rows: int, known: set[str], found: dict[str, File]) -> None:
+    def __init__(self, tables: Tables, rows: int, known: dict[str, int], found: dict[str, File]) -> None:
         self._tables, self._base, self._rows, self._known, self._found = tables, tables.base, rows, known, found
         [(self._file,)] = self._base.execute("SELECT coalesce(max(id), 0) FROM files")
         self._unfinished: dict[str, tuple[int, int]] = {}  # the number of a file that goes on, characters of its texts
 
     def texts(
-        self, gone: Sequence[str], read: Ahead[list[Piece]], problems: dict[str, str]
+        self, gone: Sequence[int], read: Ahead[list[Piece]], problems: dict[str, str]
     ) -> Iterator[tuple[list[str], float]]:
         """Texts that need a row, whose transaction has ended, and the share of the work that is done with them.
 
@@ -48,74 +46,60 @@ class TakingIn:
             problems: Gets those that are left out, with the reason.
         """
         with self._base:
-            self._base.execute("UPDATE texts SET row = NULL WHERE row >= ?", (self._rows,))
-            for path in gone:
-                self._forget(path)
+            self._tables.forget(gone)
         # The texts that an earlier run has left count as one file.
-        [(left,)] = self._base.execute("SELECT count(*) FROM texts WHERE row IS NULL")
+        [(left,)] = self._base.execute("SELECT count(*) FROM texts WHERE id >= ?", (self._rows,))
         work, ended, done = max(1, len(self._found) + bool(left)), 0, 0
-        while waiting := self._base.execute(WAITING, (TOGETHER,)).fetchall():
-            with self._base:
-                numbered = ((self._rows + place, number) for place, (number, _) in enumerate(waiting))
-                self._base.executemany("UPDATE texts SET row = ? WHERE id = ?", numbered)
+        while waiting := self._base.execute(WAITING, (self._rows, TOGETHER)).fetchall():
             self._rows += len(waiting)
             done += len(waiting)
-            yield [text for _, text in waiting], done / left / work
+            yield [text for (text,) in waiting], done / left / work
         ended += bool(left)
         for given in read:
-            while weight(given) < TOGETHER and read.ready():
-                given = given + next(read, [])
+            size = weight(given)
+            while size < TOGETHER and read.ready():
+                more = next(read, [])
+                given, size = given + more, size + weight(more)
             problems.update((piece.path, piece.problem) for piece in given if piece.problem)
             with self._base:
                 new = self._store(given)
             ended += sum(piece.ends for piece in given)
             parts = (size / max(self._found[path][0], size) for path, (_, size) in self._unfinished.items())
             yield new, (ended + sum(parts)) / work
-        if self._tables.setting("unused"):
-            with self._base:
-                self._base.execute(UNUSED)
-                self._tables.set(unused=0)
 
     def _store(self, given: Sequence[Piece]) -> list[str]:
         """The texts that are new, which get the next rows."""
         base = self._base
+        self._tables.forget([self._known.pop(piece.path) for piece in given if piece.path in self._known])
+        texts = self._tables.numbers(list({digest for piece in given for _, digest, _ in piece.parts}))
         files: list[tuple[int, str, int | None, int | None]] = []
+        new: list[tuple[int, bytes, str]] = []
+        parts: list[tuple[int, int, int]] = []
         failed: list[tuple[int]] = []
         unread: list[tuple[int]] = []
-        texts: list[tuple[bytes, str]] = []
-        parts: list[tuple[int, int, bytes]] = []
         for path, own, ends, problem, again in given:
-            if path in self._known:
-                self._forget(path)
-                self._known.remove(path)
             number, length = self._unfinished.pop(path, (0, 1))
             if not number:
                 number = self._file = self._file + 1
+            for line, digest, text in own:
+                row = texts.get(digest)
+                if row is None:
+                    row = texts[digest] = self._rows
+                    self._rows += 1
+                    new.append((row, digest, text))
+                parts.append((number, line, row))
             size, changed = self._found[path] if ends else (None, None)
             files.append((number, path, size, changed))
-            texts += [(digest, text) for _, digest, text in own]
-            parts += [(number, line, digest) for line, digest, _ in own]
             if not ends:
                 self._unfinished[path] = number, length + sum(len(text) for _, _, text in own)
             elif problem:
                 failed.append((number,))
                 unread += [(number,)] * again
-        [(last,)] = base.execute("SELECT coalesce(max(id), 0) FROM texts")
         base.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", files)
-        base.executemany("INSERT OR IGNORE INTO texts (digest, text) VALUES (?, ?)", texts)
-        base.executemany("INSERT INTO pieces SELECT ?, ?, id FROM texts WHERE digest = ?", parts)
-        # New texts have the numbers after the last one, without a gap.
-        new = base.execute("SELECT text FROM texts WHERE id > ? ORDER BY id", (last,)).fetchall()
-        base.execute("UPDATE texts SET row = id + ? WHERE id > ?", (self._rows - last - 1, last))
-        self._rows += len(new)
+        base.executemany("INSERT INTO texts VALUES (?, ?, ?)", new)
+        base.executemany("INSERT OR IGNORE INTO pieces VALUES (?, ?, ?)", parts)
         if failed:
             base.executemany("DELETE FROM pieces WHERE file = ?", failed)
             base.executemany("DELETE FROM files WHERE id = ?", unread)
             self._tables.set(unused=1)
-        return [text for (text,) in new]
-
-    def _forget(self, path: str) -> None:
-        """Drops a file; its texts stay until all files are read."""
-        self._base.execute("DELETE FROM pieces WHERE file = (SELECT id FROM files WHERE path = ?)", (path,))
-        self._base.execute("DELETE FROM files WHERE path = ?", (path,))
-        self._tables.set(unused=1)
+        return [text for _, _, text in new]

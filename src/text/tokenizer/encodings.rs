@@ -12,6 +12,9 @@ use super::{Side, Tokenizer, guarded, in_parallel};
 use crate::error::brief;
 use crate::{Error, Result};
 
+/// Texts for which it is worth waking other threads to count their tokens.
+const MANY: usize = 64;
+
 /// A text, or the words into which a caller has split it.
 #[derive(Debug, Clone)]
 pub enum Sequence {
@@ -117,6 +120,19 @@ impl Tokenizer {
             found.texts.extend(std::iter::repeat_n(text, found.rows.len() - before));
         }
         Ok(found)
+    }
+
+    /// How many tokens each text has, without those around it; of many texts in parallel.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the tokenizer rejects a text.
+    pub fn counts(&self, texts: &[&str]) -> Result<Vec<usize>> {
+        let fault = |e| Error::InvalidArgument(format!("a text cannot be encoded: {}", brief(e)));
+        let count = |text: &str| guarded(|| Ok(self.loaded.tokenizer.encode_fast(text, false)?.len())).map_err(fault);
+        if texts.len() < MANY {
+            return texts.iter().map(|text| count(text)).collect();
+        }
+        in_parallel(texts, |_, text| count(text))
     }
 
     /// The tokens of a text, without those around it.

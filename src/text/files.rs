@@ -1,0 +1,292 @@
+//! Files of a folder: which there are, and what those that are text say. A file may take long: they are read by threads of their
+//! own, of which one more item is taken when one is done.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::UNIX_EPOCH;
+
+use super::passages::{Cutter, Passage, paragraphs};
+use crate::exit::Request;
+use crate::{Error, Result};
+
+/// Threads at most; bytes in which a file that is not text has a zero; bytes of files after which a call reads no more.
+const THREADS: usize = 8;
+const BEGINNING: u64 = 1 << 13;
+const MOST: usize = 1 << 22;
+
+/// What is below a folder.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Files by their paths in it, in order, with their sizes and the nanoseconds since 1970 at which they were changed last.
+    pub files: Vec<(String, u64, i64)>,
+    /// What is left out, and why.
+    pub problems: Vec<(String, String)>,
+    /// Paths that are not UTF-8.
+    pub unnamed: Vec<OsString>,
+}
+
+/// The files below a folder, without files and folders whose name starts with a dot. A link to a folder is not followed.
+///
+/// # Errors
+/// `Interrupted`.
+pub fn walk(root: &Path) -> Result<Listed> {
+    let mut listed = Listed::default();
+    let mut paths = Vec::new();
+    let mut folders = vec![String::new()];
+    while !folders.is_empty() {
+        let found = each(&folders, |folder| Entries::of(root, folder), || false)?;
+        folders.clear();
+        for own in found {
+            paths.extend(own.files);
+            folders.extend(own.folders);
+            listed.problems.extend(own.problems);
+            listed.unnamed.extend(own.unnamed);
+        }
+        folders.sort_unstable();
+    }
+    paths.sort(); // each folder's are sorted
+    let states = each(&paths, |path| fs::metadata(root.join(path)), || false)?;
+    for (path, state) in paths.into_iter().zip(states) {
+        match state {
+            Ok(state) if state.is_file() => listed.files.push((path, state.len(), changed(&state))),
+            // Such as a link to a folder, and a file that is gone.
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => listed.problems.push((path, reason(&error))),
+        }
+    }
+    Ok(listed)
+}
+
+/// What is in a folder: paths that may be files, and those of folders, which end with `/`.
+#[derive(Default)]
+struct Entries {
+    files: Vec<String>,
+    folders: Vec<String>,
+    problems: Vec<(String, String)>,
+    unnamed: Vec<OsString>,
+}
+
+impl Entries {
+    fn of(root: &Path, folder: &str) -> Self {
+        let mut found = Entries::default();
+        if let Err(error) = found.read(root, folder) {
+            let named = if folder.is_empty() { "." } else { folder };
+            found.problems.push((named.to_owned(), reason(&error)));
+        }
+        found.files.sort_unstable();
+        found
+    }
+
+    fn read(&mut self, root: &Path, folder: &str) -> io::Result<()> {
+        for entry in fs::read_dir(root.join(folder))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let Some(known) = name.to_str() else {
+                let mut path = OsString::from(folder);
+                path.push(&name);
+                self.unnamed.push(path);
+                continue;
+            };
+            let path = format!("{folder}{known}");
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.folders.push(path + "/"),
+                Ok(kind) if kind.is_file() || kind.is_symlink() => self.files.push(path),
+                Ok(_) => {}
+                Err(error) => self.problems.push((path, reason(&error))),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn changed(state: &fs::Metadata) -> i64 {
+    let nanoseconds = |time: std::time::Duration| time.as_nanos() as i64;
+    state.modified().map_or(0, |time| match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => nanoseconds(after),
+        Err(before) => -nanoseconds(before.duration()),
+    })
+}
+
+/// The system's words for an error, without its number.
+pub fn reason(error: &io::Error) -> String {
+    let words = error.to_string();
+    words.split_once(" (os error").map_or(words.as_str(), |(words, _)| words).to_owned()
+}
+
+/// Why the text of a file is left out.
+#[derive(Debug)]
+pub enum Unread {
+    /// It cannot be read now.
+    File(io::Error),
+    /// What it has is no text, or none that can be cut.
+    Text(Error),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        Unread::File(error)
+    }
+}
+
+/// The text of a file, with lines that end with `\n`; `None` if it is not one, of which only the beginning is read.
+///
+/// # Errors
+/// `File`, and `Text` where it is not UTF-8, nor UTF-16 with its mark.
+pub fn text(path: &Path) -> Result<Option<String>, Unread> {
+    let mut file = File::open(path)?;
+    let mut content = Vec::with_capacity(BEGINNING as usize);
+    let beginning = Read::by_ref(&mut file).take(BEGINNING).read_to_end(&mut content)?;
+    let decode: Option<fn([u8; 2]) -> u16> = match content {
+        _ if content.starts_with(b"\xff\xfe") => Some(u16::from_le_bytes),
+        _ if content.starts_with(b"\xfe\xff") => Some(u16::from_be_bytes),
+        _ if content.contains(&0) => return Ok(None),
+        _ => None,
+    };
+    if beginning as u64 == BEGINNING {
+        file.read_to_end(&mut content)?;
+    }
+    let mut text = match decode {
+        Some(decode) => wide(&content[2..], decode),
+        None => String::from_utf8(content).map_err(|error| {
+            let place = error.utf8_error().valid_up_to() + 1;
+            let problem = format!("byte {place} is not UTF-8; iconv -t utf-8 converts a file");
+            Unread::Text(Error::InvalidArgument(problem))
+        })?,
+    };
+    if decode.is_none() && text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
+    Ok(Some(if text.contains("\r\n") { text.replace("\r\n", "\n") } else { text }))
+}
+
+/// UTF-16, in which a replacement character stands for what is none.
+fn wide(content: &[u8], decode: fn([u8; 2]) -> u16) -> String {
+    let (units, rest) = content.as_chunks::<2>();
+    let read = char::decode_utf16(units.iter().map(|unit| decode(*unit)));
+    let mut text: String = read.map(|found| found.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    text.extend((!rest.is_empty()).then_some(char::REPLACEMENT_CHARACTER));
+    text
+}
+
+/// The passages of files that are read as text; of the first files alone where together they are large.
+///
+/// # Errors
+/// `Interrupted`.
+pub fn read(folder: &Path, paths: &[String], cutter: &Cutter<'_>) -> Result<Vec<Result<Vec<Passage>, Unread>>> {
+    let bytes = AtomicUsize::new(0);
+    let passages = |path: &String| {
+        let Some(text) = text(&folder.join(path))? else { return Ok(Vec::new()) };
+        bytes.fetch_add(text.len(), Relaxed);
+        cutter.cut(&paragraphs(&text)).map_err(Unread::Text)
+    };
+    each(paths, passages, || bytes.load(Relaxed) >= MOST)
+}
+
+/// What `one` makes of the first items, at least of one: those that were taken when there was `enough`.
+fn each<T: Sync, R: Send>(
+    items: &[T],
+    one: impl Fn(&T) -> R + Sync,
+    enough: impl Fn() -> bool + Sync,
+) -> Result<Vec<R>> {
+    let request = Request::current();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut made = Vec::new();
+        while !request.made() && !enough() {
+            let place = next.fetch_add(1, Relaxed);
+            let Some(item) = items.get(place) else { break };
+            made.push((place, one(item)));
+        }
+        made
+    };
+    let others = thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(items.len()).saturating_sub(1);
+    let mut made: Vec<(usize, R)> = thread::scope(|scope| {
+        let start =
+            |_| thread::Builder::new().name("grilly-files".into()).spawn_scoped(scope, || request.serve(work)).ok();
+        let threads: Vec<_> = (0..others).filter_map(start).collect();
+        let mut made = work();
+        made.extend(threads.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))));
+        made
+    });
+    if request.made() {
+        return Err(Error::Interrupted);
+    }
+    made.sort_unstable_by_key(|(place, _)| *place);
+    Ok(made.into_iter().map(|(_, found)| found).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn files_are_listed_in_order() {
+        let root =
+            folder(&[("b.txt", b"b"), ("a/c/d.txt", b"long"), ("a.txt", b""), (".hidden", b""), (".git/e", b"")]);
+        let found = walk(root.path()).unwrap();
+        let paths: Vec<(&str, u64)> = found.files.iter().map(|(path, size, _)| (path.as_str(), *size)).collect();
+        assert_eq!(paths, [("a.txt", 0), ("a/c/d.txt", 4), ("b.txt", 1)]);
+        assert!(found.problems.is_empty() && found.files.iter().all(|(_, _, changed)| *changed > 0));
+        let missing = walk(&root.path().join("missing")).unwrap();
+        assert_eq!(missing.problems[0].0, ".");
+        assert!(!missing.problems[0].1.contains("os error"));
+    }
+
+    #[test]
+    fn texts_are_utf_8_or_marked_utf_16() {
+        let long = [b"x".repeat(9000), b"\0".to_vec()].concat();
+        let root = folder(&[
+            ("plain", "Ä\r\nb".as_bytes()),
+            ("marked", b"\xef\xbb\xbfa"),
+            ("little", b"\xff\xfea\0\x00\xd8b\0c"),
+            ("big", b"\xfe\xff\0a"),
+            ("latin", b"K\xe4tzchen"),
+            ("binary", b"a\0"),
+            ("long", &long),
+            ("empty", b""),
+        ]);
+        let read = |name| text(&root.path().join(name));
+        assert_eq!(read("plain").unwrap().unwrap(), "Ä\nb");
+        assert_eq!(read("marked").unwrap().unwrap(), "a");
+        assert_eq!(read("little").unwrap().unwrap(), "a\u{fffd}b\u{fffd}");
+        assert_eq!(read("big").unwrap().unwrap(), "a");
+        assert_eq!(read("long").unwrap().unwrap().len(), 9001);
+        assert_eq!(read("empty").unwrap().unwrap(), "");
+        assert!(read("binary").unwrap().is_none());
+        assert!(
+            matches!(read("latin"), Err(Unread::Text(Error::InvalidArgument(text))) if text.starts_with("byte 2 is"))
+        );
+        assert!(matches!(read("missing"), Err(Unread::File(_))));
+    }
+
+    #[test]
+    fn results_are_in_the_order_of_files_and_few_where_they_are_large() {
+        let root = folder(&[("a", b"A cat."), ("b", b"\xff"), ("c", &b"word ".repeat(MOST / 5 + 1))]);
+        let cutter = Cutter { limit: 100, count: &|texts| Ok(vec![1; texts.len()]) };
+        let paths = ["a", "missing", "b", "c"].map(String::from);
+        let found = read(root.path(), &paths, &cutter).unwrap();
+        assert_eq!(found[0].as_ref().unwrap()[0].text, "A cat.");
+        assert!(matches!(found[1], Err(Unread::File(_))) && matches!(found[2], Err(Unread::Text(_))));
+        let large = vec![String::from("c"); 100];
+        assert!((1..=THREADS).contains(&read(root.path(), &large, &cutter).unwrap().len()));
+    }
+}
