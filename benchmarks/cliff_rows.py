@@ -14,6 +14,8 @@ import grilly
 
 WIDTHS = (64, 128, 192, 256, 312, 384, 512, 640, 768, 896, 1000, 1002, 1024, 1152, 1280, 1536, 2048, 2560, 3072, 4096)
 WIDTHS += (5120, 6144, 8192, 8200, 12_288, 16_384, 30_522, 50_257, 151_936)
+#: What a multiple is of.
+BESIDE = "the time of a copy of the same bytes"
 #: Rows and columns of few long rows, and the gate.
 LONG = (((64, 1 << 20), 3.0), ((8, 1 << 22), 3.0), ((1, 1 << 24), 4.0))
 #: Seconds that warm the clocks, which fall while a cell's results are compared.

@@ -1,9 +1,9 @@
-"""Grids of sizes on a GPU, each cell beside a copy in the same run: which are slower than their neighbours.
+"""Grids of sizes on a GPU, each cell beside something in the same run: which are slower than their neighbours.
 
-`python benchmarks/cliffs.py --part rows [--rounds N] [--elements N]`
+`python benchmarks/cliffs.py --part rows [--rounds N] [--elements N]`, or `--part products`
 
 A part is a module of its own (`cliff_PART.py`) that compares results with float64 before it measures, by the device's
-clock, and gives tables of cells in the order of their sizes, each a multiple of the time of a copy of as many bytes.
+clock, and gives tables of cells in the order of their sizes, each a multiple of what it names `BESIDE`.
 Every cell worse than twice its better neighbour is named, and the cells that miss their gates. The exit status is 1
 where a gate is missed.
 """
@@ -16,7 +16,7 @@ import sys
 
 import measure as machine
 
-PARTS = ("rows",)
+PARTS = ("rows", "products")
 #: How many times its better neighbour's multiple makes a cell a cliff.
 CLIFF = 2.0
 
@@ -53,7 +53,7 @@ def main() -> int:
             gate = gates[name].get(cell)
             if gate is not None and ratio > gate:
                 missed += 1
-                print(f"missed: {name} {cell}: {ratio:.2f} of a copy's time, gate {gate}")
+                print(f"missed: {name} {cell}: {ratio:.2f} of {part.BESIDE}, gate {gate:.2f}")
     facts = {"device": engine.device, "machine": machine.machine(), "tables": tables, "gates": gates}
     print(machine.save(f"cliffs {given.part}", engine.device, facts))
     return 1 if missed else 0
