@@ -151,7 +151,7 @@ test-devices: setup-test $(STAMPS)/installed ## Kernels of matrix cores, and has
 	@$(ON_MATRICES) tests/everywhere $(or $(ARGS),-k "vulkan and (hash or kernels_of_digits)")
 	@$(ON_MATRICES) tests/ops/test_matrices.py -k "not (ternary or binary)"
 	@$(ON_MATRICES) tests/models/test_families.py tests/models/test_integers.py -k "vulkan-roberta and (test_embeddings[ or near_those)"
-	@$(ON_MATRICES) tests/models/test_beyond_float16.py -k vulkan
+	@$(ON_MATRICES) tests/models/test_beyond_float16.py -k "vulkan and operand"
 	@$(MAKE) test-emulated ARGS=
 	@$(MAKE) test-profiles ARGS='-k "source or refused or raspberry or slower_gpu or faster_gpu or names_a_device"'
 	@$(MAKE) test-amd ARGS=
