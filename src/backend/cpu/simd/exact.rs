@@ -167,6 +167,8 @@ impl ExactProduct<'_> {
         let panel = &panel[..width * self.depth];
         let mut sums = [[simd.splat_f64s(0.0); V]; R];
         let mut high = sums;
+        // The sum of so few products is exact, and needs no second one.
+        let short = self.depth <= CUT;
         for from in (0..self.depth).step_by(CUT) {
             let terms = CUT.min(self.depth - from);
             let lines = &panel[from * width..][..terms * width];
@@ -186,7 +188,7 @@ impl ExactProduct<'_> {
                     }
                 }
             }
-            for i in 0..R {
+            for i in 0..if short { 0 } else { R } {
                 for j in 0..V {
                     let multiple = simd.sub_f64s(simd.add_f64s(sums[i][j], magic), magic);
                     high[i][j] = simd.add_f64s(high[i][j], multiple);
@@ -204,8 +206,14 @@ impl ExactProduct<'_> {
             let (mut padded, rest_of) = ([0.0f32; 3 * 8], self.columns - column);
             // In place, unless the panel is padded: what is copied has to leave the store buffer first.
             let y = if width <= rest_of { &mut out[..width] } else { &mut padded[..width] };
-            for (((y, high), rest), own) in y.iter_mut().zip(high).zip(rest).zip(scales) {
-                *y = rounded(*high, *rest, scale, *own);
+            if short {
+                for ((y, sum), own) in y.iter_mut().zip(rest).zip(scales) {
+                    *y = scaled(*sum as f32, scale, *own);
+                }
+            } else {
+                for (((y, high), rest), own) in y.iter_mut().zip(high).zip(rest).zip(scales) {
+                    *y = rounded(*high, *rest, scale, *own);
+                }
             }
             if rest_of < width {
                 out[..rest_of].copy_from_slice(&padded[..rest_of]);
