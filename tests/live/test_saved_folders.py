@@ -1,5 +1,7 @@
 """Folders that a CrossEncoder, a SparseEncoder and a MultiVectorEncoder save, read by sentence-transformers."""
 
+import functools
+
 import numpy as np
 import pytest
 import sentence_transformers
@@ -30,9 +32,10 @@ def load(kind, folder):
     return getattr(sentence_transformers, kind)(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
 
 
-def scored(model, texts) -> list[np.ndarray]:
+def scored(model, texts, batch_size: int = 32) -> list[np.ndarray]:
     pairs = list(zip(texts, texts[::-1], strict=True))
-    return [np.asarray(model.predict(pairs)), np.asarray(model.predict(pairs[:3], activation_fn=torch.tanh))]
+    some = model.predict(pairs[:3], activation_fn=torch.tanh, batch_size=batch_size)
+    return [np.asarray(model.predict(pairs, batch_size=batch_size)), np.asarray(some)]
 
 
 def weighed(model, texts) -> list[np.ndarray]:
@@ -66,8 +69,9 @@ def check(kind, ours, folder, place, results, texts, **settings):
 @pytest.mark.parametrize("name", SCORES)
 def test_cross_encoders(name, tmp_path, texts):
     folder = heads.build("scores", name, tmp_path)
-    theirs = check("CrossEncoder", CrossEncoder, folder, tmp_path / "saved", scored, texts[1::20])
-    assert same(scored(theirs, texts[1::20]), scored(load("CrossEncoder", folder), texts[1::20]))
+    results = functools.partial(scored, batch_size=heads.batch_size(name) or 32)
+    theirs = check("CrossEncoder", CrossEncoder, folder, tmp_path / "saved", results, texts[1::20])
+    assert same(results(theirs, texts[1::20]), results(load("CrossEncoder", folder), texts[1::20]))
 
 
 def test_settings_of_a_cross_encoder(tmp_path, texts):

@@ -26,5 +26,7 @@ def test_the_reference_gives_the_same_numbers(name, tmp_path):
     folder = testing.tiny_checkpoint(name, tmp_path, seed=7)
     texts = TEXTS[:-1] if name.startswith("gpt") else TEXTS
     own = OwnTransformer(folder, device="cpu").encode(texts)
-    theirs = SentenceTransformer(str(folder), device="cpu").encode(texts)
+    # A text's numbers depend on its padding there; of other families the reference fails on an empty text alone.
+    batch_size = 1 if name in ("convbert", "mobilebert") else 32
+    theirs = SentenceTransformer(str(folder), device="cpu").encode(texts, batch_size=batch_size)
     assert np.abs(own - theirs).max() <= 2e-6 * np.abs(theirs).max()
