@@ -127,7 +127,10 @@ def test_every_family(tmp_path, texts, name):
             assert torch.equal(left[key], right[key]), key
         ours.max_seq_length = 7
         ours.save_pretrained(tmp_path / "saved")
-        saved = sentence_transformers.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+        model_kwargs = families.options(name, "auto")
+        saved = sentence_transformers.SentenceTransformer(
+            str(tmp_path / "saved"), device="cpu", model_kwargs=model_kwargs
+        )
         assert saved.max_seq_length == 7 and saved.dtype == theirs.dtype
         options = {"batch_size": families.batch_size(name) or 32}
         found, expected = ours.encode(chosen), saved.encode(chosen, **options)

