@@ -114,7 +114,7 @@ test-long: setup-test setup-web $(DXC) $(OP_CASES) $(STAMPS)/installed ## What t
 	@time GRILLY_TEST_LONG=1 $(MAKE) test-profiles ARGS=
 	@time GRILLY_TEST_LONG=1 $(MAKE) test-emulated ARGS=
 	@time GRILLY_TEST_FULL=1 $(TEST_ENV) cargo test $(CRATES) --release --locked --test op_cases
-	@time $(ON_MATRICES) tests/everywhere $(addprefix tests/ops/,test_matrices.py test_builds.py test_float32_products.py) -k vulkan
+	@time GRILLY_TEST_LONG=1 $(ON_MATRICES) tests/everywhere $(addprefix tests/ops/,test_matrices.py test_builds.py test_float32_products.py) -k vulkan
 	@time $(ON_MATRICES) tests/ops/test_ops.py -k "vulkan and (linear or matmul or attention)"
 	@time $(PYTHON) tests/amd.py long
 	@cargo clippy -p grilly-benches --release --locked --all-targets -- -D warnings

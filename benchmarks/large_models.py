@@ -1,4 +1,4 @@
-"""Checkpoints of 300 to 600 million random numbers, written in seconds: the tests' checkpoints with larger axes."""
+"""Checkpoints of 100 to 1,500 million random numbers, written in seconds: the tests' checkpoints with larger axes."""
 
 import json
 import math
@@ -53,6 +53,23 @@ LARGE = {
         "deberta-v2", 24, {36: 1024, 52: 4096, 600: 128_100, 24: 512},
         BASE | {"vocab_size": 128_100, "position_buckets": 256, "pooler_hidden_size": 1024}
         | {"max_relative_positions": -1, "max_position_embeddings": 512},
+    ),
+    "deberta-v3-base": Large(
+        "deberta-v2", 12, {36: 768, 52: 3072, 600: 128_100, 24: 512},
+        {"hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 12, "intermediate_size": 3072}
+        | {"vocab_size": 128_100, "position_buckets": 256, "pooler_hidden_size": 768}
+        | {"max_relative_positions": -1, "max_position_embeddings": 512},
+    ),
+    "t5-base": Large(
+        "mt5", 12, {36: 768, 30: 768, 52: 2048, 600: 32_128, 12: 32, 3: 12},
+        {"d_model": 768, "d_kv": 64, "num_heads": 12, "d_ff": 2048, "num_layers": 12, "vocab_size": 32_128}
+        | {"relative_attention_num_buckets": 32},
+    ),
+    "gte-qwen2-1.5b": Large(
+        "qwen2", 28, {36: 1536, 52: 8960, 20: 256, 60: 1536, 600: 151_646},
+        {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12}
+        | {"num_key_value_heads": 2, "head_dim": 128, "vocab_size": 151_646, "use_sliding_window": False}
+        | {"max_position_embeddings": 32_768},
     ),
     "t5-large": Large(
         "mt5", 24, {36: 1024, 30: 1024, 52: 2816, 600: 32_128, 12: 32, 3: 16},

@@ -78,12 +78,14 @@ struct Declaration {
     builds: BTreeMap<String, Build>,
 }
 
-/// A kernel with all variants of the file, each with one macro more.
+/// A kernel with the variants of the file, each with one macro more.
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 struct Build {
     /// The macro; its value is 1.
     define: String,
+    /// The macro of the variants that are built, if not all are.
+    of: Option<String>,
     /// Element types, if not the file's.
     stored: Option<Vec<String>>,
     /// Meanings of numbers, if not the file's.
@@ -120,6 +122,7 @@ pub fn parse(text: &str, path: &Path, features: &[&str]) -> Result<Vec<Kernel>, 
         let mut row = file.clone();
         row.stored = build.stored.or(row.stored);
         row.numerics = build.numerics.or(row.numerics);
+        row.variants.retain(|variant| build.of.as_ref().is_none_or(|of| variant.defines.contains_key(of)));
         row.variants.iter_mut().for_each(|variant| variant.defines.extend([(build.define.clone(), "1".into())]));
         rows.push((name, row));
     }

@@ -4,13 +4,13 @@
 const uint TILE = MATRIX_M * SUBGROUPS;
 const uint OTHERS = 32u;
 const float LOG2_E = 1.44269504;
-// Eights of a head, and of a row in shared memory, plus one so that rows start at different banks.
-const uint EIGHTS = HEAD_DIM / 8u;
+// Columns of matrices per head, and per block.
+const uint SLICES = (HEAD_DIM + MATRIX_N - 1u) / MATRIX_N;
+// Eights of a head in matrices, and of a row in shared memory, plus one so that rows start at different banks.
+const uint EIGHTS = SLICES * MATRIX_N / 8u;
 const uint STRIDE = EIGHTS + 1u;
 const uint SECOND = OTHERS * STRIDE;
-const uint OUT_STRIDE = HEAD_DIM / 4u + 1u;
-// Columns of matrices per head, and per block.
-const uint SLICES = HEAD_DIM / MATRIX_N;
+const uint OUT_STRIDE = 2u * EIGHTS + 1u;
 const uint WIDE = OTHERS / MATRIX_N;
 const uint LOADS = (OTHERS * EIGHTS + INVOCATIONS - 1u) / INVOCATIONS;
 

@@ -5,14 +5,15 @@
 // those of keys. A subgroup has MATRIX_M rows.
 // Reduction order: heads that share a key in order; for each, blocks of 32 others from the text's first; within a block, the
 // order of the device's matrix cores. Others that a row does not see change none of its bits.
-// Assumes: the places and d in scratch memory, for KEYS log sums as well, to base 2; HEAD_DIM a multiple of 16; strides and
-// columns multiples of 8; MATRIX_N = MATRIX_K, with the matrix layout that matrix-layout.glsl finds.
+// Assumes: the places and d in scratch memory, for KEYS log sums as well, to base 2; HEAD_DIM, strides and
+// columns multiples of 8; MATRIX_N = MATRIX_K, of which the columns past HEAD_DIM are zeros, with the matrix layout that
+// matrix-layout.glsl finds.
 //# # 16 bits on matrix cores; where there are none, or for other masks, `attention-backward` runs.
 //# stored = ["float16", "bfloat16"]
 //# made_of = { push = "Backward", constants = "Blocks" }
 //# variants = [
-//#     { only = ["float16"], matrices = "f16_f32", needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_vote"], when = ["k % 16", "k <= 128"] },
-//#     { only = ["bfloat16"], matrices = "bf16_f32", needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_vote"], when = ["k % 16", "k <= 128"] },
+//#     { only = ["float16"], matrices = "f16_f32", needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_vote"], when = ["k % 8", "k <= 128"] },
+//#     { only = ["bfloat16"], matrices = "bf16_f32", needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_vote"], when = ["k % 8", "k <= 128"] },
 //# ]
 //#
 //# [builds]

@@ -26,15 +26,13 @@ PLACE_OF(row_place, key_rows, PLACES)
 PLACE_OF(row_place, query_rows, query_fields())
 #endif
 
-// Eight columns of the head of a row.
-#define OF_HEAD(NAME)                                                                                                  \
+// Eight columns of the head of a row, which starts at element AT; zeros past its last.
+#define OF_HEAD(NAME, AT)                                                                                              \
     uvec4 of_##NAME(uint row, uint eighth) {                                                                           \
-        return NAME[(row * push.NAME##_stride + NAME##_column) / 8u + eighth];                                         \
+        bool there = HEAD_DIM % MATRIX_N == 0u || eighth < HEAD_DIM / 8u;                                              \
+        return mix(uvec4(0u), NAME[(AT) / 8u + (there ? eighth : 0u)], bvec4(there));                                  \
     }
-OF_HEAD(q)
-OF_HEAD(k)
-OF_HEAD(v)
-
-uvec4 of_g(uint row, uint eighth) {
-    return g[(row * push.heads + head) * (HEAD_DIM / 8u) + eighth];
-}
+OF_HEAD(q, row * push.q_stride + q_column)
+OF_HEAD(k, row * push.k_stride + k_column)
+OF_HEAD(v, row * push.v_stride + v_column)
+OF_HEAD(g, (row * push.heads + head) * HEAD_DIM)

@@ -74,8 +74,9 @@ void add_others(uint at, uint key_count, uint key_first, uint v_column) {
     for (uint key = at; key < min(at + KEYS, key_count); key++) {
         [[unroll]] for (uint i = 0u; i < SLICES; i++) {
             [[unroll]] for (uint e = 0u; e < ELEMENTS; e++) {
-                uint column = MATRIX_N * i + column_of(e);
-                uint word = v[(key_first + key) * push.v_stride + v_column + column / 8u][column % 8u / 2u];
+                uint column = min(own_column + MATRIX_N * i + column_of(e), HEAD_DIM - 1u);
+                uint v_at = (key_first + key) * push.v_stride + v_column + column / UNIT;
+                uint word = unit_of_v(v_at, column % 8u / UNIT * UNIT)[column % 8u / 2u];
                 float value = wide(uvec2(word, 0u))[column % 2u];
                 bool other = (floatBitsToUint(value) & 0x7f800000u) == 0x7f800000u;
                 result[i][e] += other && sees(mine[e / ROW_ELEMENTS], int(key)) ? value : 0.0;
@@ -98,7 +99,7 @@ void divide() {
 void put() {
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {
         [[unroll]] for (uint e = 0u; e < ELEMENTS; e += PAIR) {
-            uint column = MATRIX_N * i + column_of(e);
+            uint column = own_column + MATRIX_N * i + column_of(e);
             vec2 pair = PAIR_OF(result[i], e);
             if (has_pair()) {
                 uint row = own_row + row_of(e / ROW_ELEMENTS);

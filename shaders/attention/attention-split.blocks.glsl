@@ -1,14 +1,22 @@
-// The tile's queries and the blocks of keys and values of attention-split, split into shared memory; Q, K, V, HEAD_DIM, KEYS,
+// The tile's queries and the blocks of keys and values of attention-split, split into shared memory; q, k, v, UNIT, HEAD_DIM, KEYS,
 // INVOCATIONS and TILE are the shader's.
 #include "matrix/split.glsl"
 
-// Groups of eight of a head's row, and of one in shared memory, plus one so that rows start at different banks.
-const uint EIGHTS = HEAD_DIM / 8u;
+// Groups of eight of a head's row in matrices, and of one in shared memory, plus one so that rows start at different banks.
+const uint EIGHTS = SLICES * MATRIX_N / 8u;
 const uint STRIDE = EIGHTS + 1u;
 // Neighbouring invocations that load a row, some of them idle, and the rows loaded at once.
 const uint LOADERS = EIGHTS <= 2u ? 2u : EIGHTS <= 4u ? 4u : EIGHTS <= 8u ? 8u : EIGHTS <= 16u ? 16u : 32u;
 const uint STEP = INVOCATIONS / LOADERS;
 const uint LOADS = (KEYS + STEP - 1u) / STEP;
+
+// Units of a head, and of four numbers.
+const uint HEAD_UNITS = HEAD_DIM / UNIT;
+const uint QUAD_UNITS = 4u / UNIT;
+#define WHOLE (HEAD_DIM == 8u * EIGHTS)
+FOURS_OF(q, UNIT, WHOLE)
+FOURS_OF(k, UNIT, WHOLE)
+FOURS_OF(v, UNIT, WHOLE)
 
 // High and low parts of the block's keys, then of its values; before the loop, of the tile's queries.
 const uint LOW = KEYS * STRIDE;
@@ -49,8 +57,9 @@ void load_queries() {
     uint eighth = gl_LocalInvocationIndex % LOADERS;
     for (uint row = gl_LocalInvocationIndex / LOADERS; row < TILE; row += STEP) {
         bool there = eighth < EIGHTS;
-        uint at = min(first + row, last - 1u) * push.q_stride + q_column + 2u * (there ? eighth : 0u);
-        vec4 numbers[2] = vec4[2](q[at], q[at + 1u]);
+        uint column = 8u * (there ? eighth : 0u);
+        uint at = min(first + row, last - 1u) * push.q_stride + q_column + column / UNIT;
+        vec4 numbers[2] = vec4[2](four_of_q(at, column, HEAD_DIM), four_of_q(at + QUAD_UNITS, column + 4u, HEAD_DIM));
         float factor = keep(numbers, row * STRIDE + eighth, LOW_QUERIES, there);
         if (eighth == 0u) {
             query_factors[row] = factor;
@@ -66,11 +75,12 @@ void fetch(uint at) {
         uint row = gl_LocalInvocationIndex / LOADERS + i * STEP;
         bool inside = at + row < key_count && row < KEYS;
         uint place = key_first + (inside ? at + row : key_count - 1u);
-        uint k_at = place * push.k_stride + k_column + 2u * eighth;
-        uint v_at = place * push.v_stride + v_column + 2u * eighth;
+        uint k_at = place * push.k_stride + k_column;
+        uint v_at = place * push.v_stride + v_column;
         [[unroll]] for (uint h = 0u; h < 2u; h++) {
-            next_keys[i][h] = mix(vec4(0.0), k[k_at + h], bvec4(inside));
-            next_values[i][h] = mix(vec4(0.0), v[v_at + h], bvec4(inside));
+            uint column = 8u * eighth + 4u * h;
+            next_keys[i][h] = mix(vec4(0.0), four_of_k(k_at + column / UNIT, column, HEAD_DIM), bvec4(inside));
+            next_values[i][h] = mix(vec4(0.0), four_of_v(v_at + column / UNIT, column, HEAD_DIM), bvec4(inside));
         }
     }
 }

@@ -8,8 +8,8 @@
 // Reduction order: keys in blocks of KEYS from the text's first; within a block, and within two matrices' columns of a score, the order
 // of the device's matrix cores, products of high and low parts first. A block without visible keys for a row changes none of
 // its bits.
-// Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM a multiple of 16; strides and columns, counted in
-// quads here, are integers; MATRIX_N = MATRIX_K, with the matrix layout that matrix-layout.glsl finds; KEYS a multiple of 32.
+// Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM is even, it, strides and columns are multiples of UNIT, in which
+// the latter two are counted; MATRIX_N = MATRIX_K, of which the columns past HEAD_DIM are zeros, with the matrix layout that matrix-layout.glsl finds; KEYS a multiple of 32.
 //# # float32 on matrix cores; where there are none, or for narrow and wide heads, `attention` runs.
 //# # k is head_dim; wider heads are not faster than plain ones.
 //# made_of = { constants = "Blocks" }
@@ -17,20 +17,23 @@
 //# # Of numbers NVIDIA's driver makes faster code than of constants.
 //# name = "rows-in-quads"
 //# needs = ["matrix_rows_in_quads", "matrix_rows_in_lanes", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
-//# when = ["subgroup_size >= 32", "subgroup_size <= 32", "k % 16", "k >= 16", "k <= 80"]
+//# when = ["subgroup_size >= 32", "subgroup_size <= 32", "k % 2", "k >= 8", "k <= 80"]
 //# defines = { MATRIX_M = "16u", MATRIX_N = "16u", MATRIX_K = "16u", LANES = "32u", ROW_LANES = "4u", RUN = "2u" }
 //#
 //# [[variants]]
 //# matrices = "f16_f32"
 //# needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
-//# when = ["k % 16", "k >= 16", "k <= 80"]
+//# when = ["k % 2", "k >= 8", "k <= 80"]
+#include "stored.glsl"
 #include "matrix/cooperative-matrix.glsl"
+#include "matrix/units.glsl"
 #include "attention/attention-tile.glsl"
 
-
-layout(std430, binding = 1) readonly buffer Q { vec4 q[]; };
-layout(std430, binding = 2) readonly buffer K { vec4 k[]; };
-layout(std430, binding = 3) readonly buffer V { vec4 v[]; };
+// Numbers that are read at once.
+layout(constant_id = 8) const uint UNIT = 4;
+UNITS(1, readonly, q)
+UNITS(2, readonly, k)
+UNITS(3, readonly, v)
 layout(std430, binding = 7) writeonly buffer Y { vec2 y[]; };
 
 #include "attention-split.blocks.glsl"
@@ -47,14 +50,21 @@ void mark(uint at) {
     }
 }
 
+// Pairs of the result before those of a row's head.
+uint pairs_before(uint row) {
+    return (row * push.y_stride + head * HEAD_UNITS) * UNIT / 2u;
+}
+
 // The score of a key for a row of the subgroup.
 float plain_score(uint row, uint key) {
     uint q_at = (first + own_row + row) * push.q_stride + q_column;
     uint k_at = (key_first + key) * push.k_stride + k_column;
     float sum = 0.0;
-    for (uint i = 0u; i < HEAD_DIM / 4u; i++) {
+    for (uint column = 0u; column < HEAD_DIM; column += 4u) {
+        vec4 query = four_of_q(q_at + column / UNIT, column, HEAD_DIM);
+        vec4 other = four_of_k(k_at + column / UNIT, column, HEAD_DIM);
         [[unroll]] for (uint j = 0u; j < 4u; j++) {
-            sum = fma(q[q_at + i][j], k[k_at + i][j], sum);
+            sum = fma(query[j], other[j], sum);
         }
     }
     return changed(sum, key, row);
@@ -92,15 +102,16 @@ void compute_alone(uint row) {
             sum += own;
             [[unroll]] for (uint c = 0u; c < LANE_PAIRS; c++) {
                 uint pair = min(lane + LANES * c, HEAD_DIM / 2u - 1u);
-                vec4 four = v[(key_first + at + i) * push.v_stride + v_column + pair / 2u];
+                uint column = pair / 2u * 4u;
+                uint v_at = (key_first + at + i) * push.v_stride + v_column + column / UNIT;
+                vec4 four = four_of_v(v_at, column, HEAD_DIM);
                 values[c] = fma(vec2(own), pair % 2u == 0u ? four.xy : four.zw, values[c]);
             }
         }
     }
     [[unroll]] for (uint c = 0u; c < LANE_PAIRS; c++) {
         if (lane + LANES * c < HEAD_DIM / 2u) {
-            uint at = (first + own_row + row) * push.y_stride + head * (HEAD_DIM / 4u);
-            y[2u * at + lane + LANES * c] = sum == 0.0 ? vec2(0.0) : values[c] / sum;
+            y[pairs_before(first + own_row + row) + lane + LANES * c] = sum == 0.0 ? vec2(0.0) : values[c] / sum;
         }
     }
 }
@@ -115,9 +126,9 @@ void main() {
         return;
     }
     head = gl_WorkGroupID.y;
-    q_column = push.q_column + head * (HEAD_DIM / 4u);
-    k_column = push.k_column + head / push.group * (HEAD_DIM / 4u);
-    v_column = push.v_column + head / push.group * (HEAD_DIM / 4u);
+    q_column = push.q_column + head * HEAD_UNITS;
+    k_column = push.k_column + head / push.group * HEAD_UNITS;
+    v_column = push.v_column + head / push.group * HEAD_UNITS;
     load_queries();
     if (gl_LocalInvocationIndex == 0u) {
         tainted = 0u;
@@ -126,8 +137,9 @@ void main() {
     LEFT high[SLICES];
     LEFT low[SLICES];
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-        coopMatLoad(high[i], tile, own_row * STRIDE + TERM_QUADS * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatLoad(low[i], tile, LOW_QUERIES + own_row * STRIDE + TERM_QUADS * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        uint slot = own_row * STRIDE + TERM_QUADS * i;
+        coopMatLoad(high[i], tile, slot, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(low[i], tile, LOW_QUERIES + slot, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         result[i] = SUM(0.0);
     }
     [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
@@ -189,10 +201,10 @@ void main() {
             [[unroll]] for (uint i = 0u; i < SLICES; i++) {
                 [[unroll]] for (uint e = ROW_ELEMENTS * h; e < ROW_ELEMENTS * h + ROW_ELEMENTS; e += PAIR) {
                     vec2 pair = PAIR_OF(result[i], e);
-                    if (has_pair()) {
-                        uint at = 2u * (row * push.y_stride + head * (HEAD_DIM / 4u)) + (MATRIX_N * i + column_of(e)) / 2u;
+                    uint column = MATRIX_N * i + column_of(e);
+                    if (has_pair() && (WHOLE || column < HEAD_DIM)) {
                         // The weights of a row without keys have a sum of zero.
-                        y[at] = total[h] == 0.0 ? vec2(0.0) : pair / total[h];
+                        y[pairs_before(row) + column / 2u] = total[h] == 0.0 ? vec2(0.0) : pair / total[h];
                     }
                 }
             }

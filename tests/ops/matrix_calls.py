@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -23,6 +24,15 @@ ROWS, DEPTH, COLUMNS = 72, 80, 88
 #: the first ones of all products.
 WIDTHS = ((9, 1000, 7), (72, 1002, 34), (65, 20, 12), (9, 312, 1000), (9, 384, 1018), (9, 18, 1), (72, 34, 1001))
 OF_ALL = 3
+#: Columns of heads; of the widest a software driver takes minutes to compile the kernels.
+HEADS = (25, 26, 40, 72, *((200, 224) if "GRILLY_TEST_LONG" in os.environ else ()))
+#: What else attention with terms by distance has, by the columns of its heads.
+DISTANCES: dict[int, dict[str, Any]] = {
+    16: {"distances": [0, 16]},
+    24: {"distances": [24, None], "causal": True},
+    26: {"distances": [None, 0], "scale": -0.25, "soft_cap": 1.5},
+    32: {"distances": [32, 0], "scale": -0.25},
+}
 #: Types of matrices, by the elements, and the shapes that kernels' names do not have.
 TYPES = {"float32": "f16_f32", "float16": "f16_f32", "bfloat16": "bf16_f32", "int8": "s8_s32"}
 USUAL = {"f16_f32": "16x16x16", "bf16_f32": "16x16x16", "s8_s32": "16x16x32"}
@@ -203,6 +213,39 @@ def attention() -> Iterator[Call]:
                 yield Call(f"{name}-gradients", "attention_backward", both, given, dtype, kernels, "rows-in-lanes")
 
 
+def heads() -> Iterator[Call]:
+    """Heads that are no multiple of a matrix' columns, that start at any element, and that two subgroups share."""
+    texts = attending.offsets(5, 40, 33)
+    for dtype, width in product(FLOATS, HEADS):
+        if dtype == "float32" and (width > 80 or width % 2):
+            continue
+        own, rng = "float16" if dtype == "bfloat16" else dtype, np.random.default_rng(5)
+        sizes = (2 * width, width, width)
+        operands = [(rng.random((78, columns)) - 0.5).astype(own) for columns in sizes] + [texts, texts]
+        given = {"heads": 2, "kv_heads": 1, "head_dim": width, "scale": width**-0.5, "causal": width % 4 == 0}
+        form = "attention-split{}" if dtype == "float32" else f"attention-matrix-rows-in-lanes{{}}-{dtype}"
+        yield Call(f"{dtype}-heads-of-{width}", "attention", operands, given, dtype, (form,), "rows-in-lanes")
+        if dtype != "float32" and width % 8 == 0 and width <= 128:
+            y = evaluate("attention", operands, given)
+            both = [(rng.random(y.shape) - 0.5).astype(np.float16), y.astype(np.float16), *operands]
+            forms = tuple(f"attention-backward-matrix{of}{{}}-{dtype}" for of in ("", "-keys"))
+            name = f"{dtype}-gradients-of-{width}"
+            yield Call(name, "attention_backward", both, given, dtype, forms, "rows-in-lanes")
+
+
+def distances() -> Iterator[Call]:
+    """Terms by distance: of both, of queries where keys are hidden, and of keys with a negative scale and a cap."""
+    texts = attending.offsets(5, 40, 33)
+    for dtype, (width, mask) in product(FLOATS[1:], DISTANCES.items()):
+        rng = np.random.default_rng(6)
+        sizes = (2 * width, width, width)
+        operands = [(rng.random((78, columns)) - 0.5).astype(np.float16) for columns in sizes] + [texts, texts]
+        operands += [(rng.random((61, 2 * width)) - 0.5).astype(np.float16)]
+        given = {"heads": 2, "kv_heads": 1, "head_dim": width, "scale": 0.25, **mask}
+        form = f"attention-matrix-distances-rows-in-lanes{{}}-{dtype}"
+        yield Call(f"{dtype}-distances-{width}", "attention", operands, given, dtype, (form,), "rows-in-lanes")
+
+
 def search() -> Iterator[Call]:
     rng = np.random.default_rng(3)
     queries, documents = attending.offsets(33, 5, 12), attending.offsets(3, 70, 16, 0, 65)
@@ -210,4 +253,4 @@ def search() -> Iterator[Call]:
     yield Call("float16-max-sim", "max_sim", [*operands, queries, documents], {}, "float16", ("max-sim-matrix{}",))
 
 
-CALLS = [*products(), *widths(), *integers(), *attention(), *search()]
+CALLS = [*products(), *widths(), *integers(), *attention(), *heads(), *distances(), *search()]

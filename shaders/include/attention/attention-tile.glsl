@@ -1,5 +1,6 @@
 // The tile of queries of one text that a workgroup on matrix cores has: text i owns the tiles from floor(q_offsets[i] / TILE)
-// + i on; the last tiles of some texts are empty. A subgroup has MATRIX_M rows. After cooperative-matrix.glsl.
+// + i on; the last tiles of some texts are empty. PARTS neighbouring subgroups, one unless the shader defines more, have MATRIX_M rows,
+// of which each computes a part of the columns. After cooperative-matrix.glsl.
 #include "counts.glsl"
 #include "numbers.glsl"
 
@@ -12,16 +13,19 @@ layout(constant_id = 4) const bool CAUSAL = false;
 layout(constant_id = 5) const bool WINDOW = false;
 layout(constant_id = 6) const bool BIAS = false;
 layout(constant_id = 7) const float SOFT_CAP = 0.0;
+#ifndef PARTS
+#define PARTS 1u
+#endif
 const bool HIDES = CAUSAL || WINDOW;
-const uint TILE = MATRIX_M * SUBGROUPS;
+const uint TILE = MATRIX_M * (SUBGROUPS / PARTS);
 #ifndef LANES
 const uint LANES = INVOCATIONS / SUBGROUPS;
 #endif
 #include "attention/attention-push.glsl"
 #include "attention/attention-sight.glsl"
 
-// Columns of matrices per head, and per block of keys; a sum has as many columns as a left operand.
-const uint SLICES = HEAD_DIM / MATRIX_N;
+// Columns of matrices per part of a head, and per block of keys; a sum has as many columns as a left operand.
+const uint SLICES = (HEAD_DIM + MATRIX_N * PARTS - 1u) / (MATRIX_N * PARTS);
 const uint WIDE = KEYS / MATRIX_N;
 const float LOG2_E = 1.44269504;
 // The block's scores for the subgroup's rows, and the rows' results.
@@ -30,8 +34,9 @@ SUM result[SLICES];
 
 // The tile's text, its queries from the first to before the last of the text, and the text's keys.
 uint text, text_first, first, last, key_first, key_count;
-// Of the subgroup: its first row of the tile, the position of that row, and whether it has rows of the text.
+// Of the subgroup: its first row of the tile, its first column, the position of that row, and whether it has rows of the text.
 uint own_row;
+uint own_column;
 int own_place;
 bool busy;
 // What any and all queries of the tile see, and of the subgroup.
@@ -49,7 +54,8 @@ bool set_tile() {
     }
     key_first = kv_offsets[low / push.shared_by];
     key_count = kv_offsets[low / push.shared_by + 1u] - key_first;
-    own_row = MATRIX_M * gl_SubgroupID;
+    own_row = MATRIX_M * (gl_SubgroupID / PARTS);
+    own_column = MATRIX_N * SLICES * (gl_SubgroupID % PARTS);
     busy = first + own_row < last;
     int first_place = place_of(first - text_first, last - text_first, key_count);
     int last_place = first_place + int(min(TILE, last - first)) - 1;
@@ -65,3 +71,27 @@ bool set_tile() {
 uint bias_row(uint head) {
     return (text * gl_NumWorkGroups.y + head) % push.bias_rows * (2u * push.reach + 1u) + push.reach;
 }
+
+// Quads of a row of sums, of a matrix of them, and of all subgroups' scores if they are joined.
+const uint SUM_STRIDE = MATRIX_N / 4u;
+const uint SUM_QUADS = MATRIX_M * SUM_STRIDE;
+const uint JOINED = PARTS > 1u ? SUBGROUPS * WIDE * SUM_QUADS : 0u;
+
+// Joins the parts' terms of the scores in their order, through the first JOINED quads of MEMORY, which hold the block's keys until then.
+// All subgroups of a workgroup come here.
+#define JOIN_PARTS(MEMORY)                                                                                             \
+    barrier();                                                                                                         \
+    [[unroll]] for (uint n = 0u; n < WIDE; n++) {                                                                      \
+        uint own = SUM_QUADS * (WIDE * gl_SubgroupID + n);                                                             \
+        coopMatStore(score[n], MEMORY, own, SUM_STRIDE, gl_CooperativeMatrixLayoutRowMajor);                           \
+    }                                                                                                                  \
+    barrier();                                                                                                         \
+    [[unroll]] for (uint n = 0u; n < WIDE; n++) {                                                                      \
+        score[n] = SUM(0.0);                                                                                           \
+        [[unroll]] for (uint p = 0u; p < PARTS; p++) {                                                                 \
+            SUM part;                                                                                                  \
+            uint at = SUM_QUADS * (WIDE * (gl_SubgroupID / PARTS * PARTS + p) + n);                                    \
+            coopMatLoad(part, MEMORY, at, SUM_STRIDE, gl_CooperativeMatrixLayoutRowMajor);                             \
+            score[n] = score[n] + part;                                                                                \
+        }                                                                                                              \
+    }

@@ -15,6 +15,22 @@
         return wide(mix(vec4(0.0), vec4(NAME[at]), equal(uvec4(0u, 1u, 2u, 3u), uvec4(first))));                       \
     }
 
+// Declares `vec4 four_of_NAME(at, place, end)`: four numbers from unit `at` on, the first at `place` of its row; those at `end` and
+// past it are 0, unless ALL are there. Loads are unconditional, at a valid index.
+#define FOURS_OF(NAME, UNIT, ALL)                                                                                      \
+    vec4 four_of_##NAME(uint at, uint place, uint end) {                                                               \
+        if (UNIT == 4u) {                                                                                              \
+            vec4 four = NAME##_4[ALL || place < end ? at : 0u];                                                        \
+            return ALL || place < end ? four : vec4(0.0);                                                              \
+        }                                                                                                              \
+        vec4 four = vec4(0.0);                                                                                         \
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {                                                                    \
+            float number = NAME[ALL || place + i < end ? at + i : 0u];                                                 \
+            four[i] = ALL || place + i < end ? number : 0.0;                                                           \
+        }                                                                                                              \
+        return four;                                                                                                   \
+    }
+
 // Declares `put_quad(at, quad, first)`: writes the numbers from place `first` on as unit `at` of NAME.
 #define PUTS(NAME, UNIT)                                                                                               \
     void put_quad(uint at, vec4 quad, uint first) {                                                                    \

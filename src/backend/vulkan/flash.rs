@@ -8,6 +8,7 @@
 //! ```
 
 use super::generated::{Blocks, attention, attention_matrix, attention_registers};
+use super::kernels::attention::matrix::sharing;
 use super::{Capabilities, Feature, Specialization, Variant, shared_bytes};
 use crate::{Error, Result};
 
@@ -120,8 +121,10 @@ pub fn matrix_shared_memory(config: FlashAttentionConfig, device: &Capabilities)
     let of = |variant: &&Variant| variant.matrix() == shape && variant.needs.contains(&rows) == device.has(rows);
     let [first, ..] = attention_matrix::KERNEL.variants else { return 0 };
     let variant = attention_matrix::KERNEL.variants.iter().find(of).unwrap_or(first);
-    let blocks = Blocks { head_dim, keys, ..Blocks::default() }.on_cores(variant, device);
-    let constants = attention_matrix::Constants::from(Blocks { subgroups: block_q / blocks.matrix_m, ..blocks });
+    let sharing = sharing(head_dim as usize, device.has(rows));
+    let blocks = Blocks { head_dim, keys, sharing, unit: 1, ..Blocks::default() }.on_cores(variant, device);
+    let subgroups = block_q / blocks.matrix_m * sharing;
+    let constants = attention_matrix::Constants::from(Blocks { subgroups, ..blocks });
     u64::from(shared_bytes(variant, &constants.values(variant)))
 }
 

@@ -92,7 +92,7 @@ pub fn attention_backward(to: &mut Lowering<'_>, op: &AttentionBackward) -> Resu
 }
 
 fn blocks(to: &Lowering<'_>, of: &Attention) -> Blocks {
-    let vector = of.head_dim.is_multiple_of(4) && starts_at(to, of, 2, 4).is_ok();
+    let vector = starts_at(to, of, 2, 4).is_ok();
     let (head_dim, causal, dropout) = (of.head_dim as u32, of.causal, of.dropout);
     Blocks { head_dim, causal, dropout, vector, ..Blocks::default() }
 }

@@ -1,14 +1,16 @@
 //! Dispatches of `attention`: one. Which build runs, and in which blocks, is chosen here.
 
-mod matrix;
+pub mod matrix;
 mod registers;
 mod split;
 
 use super::builds::{Fit, How, Row, choose};
+use super::linear::unit_of;
 use crate::backend::vulkan::capabilities::{Capabilities, MatrixRows};
 use crate::backend::vulkan::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
 use crate::backend::vulkan::generated::{
-    Blocks, attention, attention_distances, attention_masked, attention_matrix, attention_registers, attention_split,
+    Blocks, attention, attention_distances, attention_masked, attention_matrix, attention_matrix_distances,
+    attention_registers, attention_split,
 };
 use crate::backend::vulkan::kernel::{Extent, Variant};
 use crate::backend::vulkan::lowering::Lowering;
@@ -32,15 +34,17 @@ type Push = attention::Push;
 
 type Of = Row<Attention, Push, Blocks>;
 
-static BUILDS: [Of; 9] = [
-    Of::of::<attention_matrix::Constants>(&attention::KERNEL, How::Matrix, matrix::blocks),
+static BUILDS: [Of; 10] = [
+    Of::of::<attention_matrix::Constants>(&attention::KERNEL, How::Matrix, matrix::blocks).at_any_width(),
     Of::of::<attention_registers::Constants>(&attention::KERNEL, How::Registers, registers::blocks),
     Of::of::<attention_split::Constants>(&attention::KERNEL, How::Split, split::blocks),
     Of::of::<attention::Constants>(&attention::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
-    Of::of::<attention_matrix::Constants>(&attention_masked::KERNEL, How::Matrix, matrix::blocks),
+    Of::of::<attention_matrix::Constants>(&attention_masked::KERNEL, How::Matrix, matrix::blocks).at_any_width(),
     Of::of::<attention_registers::Constants>(&attention_masked::KERNEL, How::Registers, registers::blocks),
     Of::of::<attention_split::Constants>(&attention_masked::KERNEL, How::Split, split::blocks),
     Of::of::<attention_masked::Constants>(&attention_masked::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
+    Of::of::<attention_matrix_distances::Constants>(&attention_distances::KERNEL, How::Matrix, matrix::blocks)
+        .at_any_width(),
     Of::of::<attention_distances::Constants>(&attention_distances::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
 ];
 
@@ -52,36 +56,35 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
         (false, true) => &attention_masked::KERNEL,
         (false, false) => &attention::KERNEL,
     };
-    let variant = to.select(kernel)?;
     let heads = Extent::Fixed(op.heads as u32);
     let chosen = choose(to, kernel, [op.head_dim; 2], &BUILDS, op)?;
     if chosen.how != How::Plain {
-        let (unit, per) = match chosen.how {
+        let per = match chosen.how {
             How::Registers => {
                 asked(op, true, chosen.tile.block_q, to.capabilities)?;
-                (8, chosen.tile.block_q)
+                chosen.tile.block_q
             }
             how => {
                 if how == How::Matrix {
                     asked(op, true, chosen.tile.invocations, to.capabilities)?;
                 }
                 let rows = chosen.variant.matrix().map_or(1, |[rows, ..]| rows);
-                (if how == How::Matrix { 8 } else { 4 }, rows * chosen.tile.subgroups)
+                rows * chosen.tile.subgroups / chosen.tile.sharing
             }
         };
-        let build = (chosen.make)(to, push(to, op, unit), chosen.tile)?;
+        let build = (chosen.make)(to, push(to, op, chosen.tile.unit as usize), chosen.tile)?;
         return to.add(build, "", &[], [Extent::TextTiles { per }, heads, Extent::Continued { axis: 0 }]);
     }
+    let variant = to.select(kernel)?;
     to.check_narrow(variant.stored, false)?;
     if op.head_dim > MOST_HEAD_DIM {
         let reason = format!("head_dim is {}, at most {MOST_HEAD_DIM} is possible", op.head_dim);
         return Err(Error::unsupported("attention", reason));
     }
     let push = push(to, op, 1);
-    let [a_column, b_column] = op.distances.unwrap_or_default().map(|column| column.map_or(NONE, |at| at as u32));
-    let distance_columns = if op.distances.is_some() { to.shape(5).columns() as u32 } else { 0 };
+    let [a_column, b_column, distance_columns] = distances(to, op);
     let mut far = [a_column, b_column, distance_columns].into_iter().filter(|step| *step != NONE);
-    let aligned = op.head_dim.is_multiple_of(4) && starts_at(to, op, 0, 4).is_ok();
+    let aligned = starts_at(to, op, 0, 4).is_ok();
     let vector = aligned && far.all(|step| step % 4 == 0);
     if variant.stored.is_narrow() && !vector {
         let reason = format!("head_dim {} or a column is no multiple of four", op.head_dim);
@@ -115,7 +118,7 @@ impl Blocks {
     pub(super) fn of(op: &Attention) -> Self {
         let (causal, window, bias) = (op.causal, op.window > 0, op.bias);
         let (head_dim, soft_cap, dropout) = (op.head_dim as u32, op.soft_cap, op.dropout);
-        Blocks { head_dim, causal, window, bias, soft_cap, dropout, ..Blocks::default() }
+        Blocks { head_dim, causal, window, bias, soft_cap, dropout, sharing: 1, unit: 1, ..Blocks::default() }
     }
 
     /// The same with the shape of the variant's matrices, and which lane holds what of them.
@@ -126,11 +129,22 @@ impl Blocks {
     }
 }
 
-/// Whether rows and heads of the operands, of which the queries are at a place, start at multiples of so many elements.
-pub fn starts_at(to: &Lowering<'_>, op: &Attention, queries: usize, elements: usize) -> Fit<()> {
-    let columns = [0, 1, 2].map(|place| to.shape(queries + place).columns());
-    let mut steps = columns.into_iter().chain([op.q_column, op.k_column, op.v_column]);
-    if steps.all(|step| step.is_multiple_of(elements)) { Ok(()) } else { Err("heads start at odd columns") }
+/// The elements, at most eight, at whose multiples all rows and heads of the operands start, of which the queries are at a
+/// place.
+pub fn unit(to: &Lowering<'_>, op: &Attention, queries: usize) -> u32 {
+    let [q, k, v] = [0, 1, 2].map(|place| to.shape(queries + place).columns());
+    unit_of(&[q, k, v, op.q_column, op.k_column, op.v_column, op.head_dim])
+}
+
+/// Whether it is so many elements, or a multiple.
+pub fn starts_at(to: &Lowering<'_>, op: &Attention, queries: usize, elements: u32) -> Fit<()> {
+    if unit(to, op, queries) >= elements { Ok(()) } else { Err("heads start at odd columns") }
+}
+
+/// The first columns of terms by distance, [`NONE`] where there are none, and the columns of their operand.
+fn distances(to: &Lowering<'_>, op: &Attention) -> [u32; 3] {
+    let [a, b] = op.distances.unwrap_or_default().map(|column| column.map_or(NONE, |at| at as u32));
+    [a, b, if op.distances.is_some() { to.shape(5).columns() as u32 } else { 0 }]
 }
 
 /// The push block of all builds: lengths of rows and columns are in units of `unit` elements.

@@ -13,5 +13,5 @@ pub fn blocks(to: &Lowering<'_>, op: &Attention, _: &'static Variant) -> Fit<Blo
     if op.dropout > 0.0 {
         return Err("it drops weights");
     }
-    Ok(Blocks { block_q, block_kv, ..Blocks::of(op) })
+    Ok(Blocks { block_q, block_kv, unit: 8, ..Blocks::of(op) })
 }

@@ -22,13 +22,13 @@ const NARROW_HEAD: usize = 32;
 /// The blocks; an op that requests others gets those of the plain build.
 pub fn blocks(to: &Lowering<'_>, op: &Attention, variant: &'static Variant) -> Fit<Blocks> {
     to.may_split()?;
-    super::starts_at(to, op, 0, 4)?;
+    let unit = if super::starts_at(to, op, 0, 4).is_ok() { 4 } else { 1 };
     if op.blocks.is_some() || op.dropout > 0.0 {
         return Err("it drops weights or requests blocks");
     }
     let capabilities = to.capabilities;
     // Eights of a row are split by as many neighbours: attention-split.blocks.glsl.
-    if (op.head_dim as u32 / 8).next_power_of_two() > capabilities.subgroup_size {
+    if (op.head_dim as u32).div_ceil(8).next_power_of_two() > capabilities.subgroup_size {
         return Err("a subgroup has fewer lanes than a row eights");
     }
     let cores = Blocks::of(op).on_cores(variant, capabilities);
@@ -36,6 +36,7 @@ pub fn blocks(to: &Lowering<'_>, op: &Attention, variant: &'static Variant) -> F
         keys: KEYS,
         subgroups: invocations / capabilities.subgroup_size,
         invocations: *invocations,
+        unit,
         ..cores
     };
     let fits = |blocks: &Blocks| {

@@ -174,6 +174,34 @@ fn attention_in_16_bits_takes_matrix_cores_where_heads_fit() {
     assert_eq!(blocks(&found(DType::F16, op(128, 128, false), &able)), [128, 32, 4, 128], "32 KiB are too few");
     let masked = found(DType::F16, Attention { window: 5, shared_by: 2, ..op(64, 128, true) }, &able);
     assert_eq!(["causal", "window", "bias"].map(|n| constant(&masked, n)), [1, 1, 0]);
+    // Heads of any width, which start at any element; two subgroups share the rows of the widest.
+    for (head_dim, k_column, unit) in [(24, 128, 8), (64, 132, 4), (26, 130, 2), (72, 128, 8), (25, 131, 1)] {
+        let any = found(DType::F16, op(head_dim, k_column, true), &able);
+        check(&any);
+        assert_eq!(any.variant.name, matrix.variant.name);
+        assert_eq!((constant(&any, "unit"), push(&any)[4]), (unit, k_column as u32 / unit));
+    }
+    let most = Capabilities { shared_memory: 48 << 10, ..able.clone() };
+    let shared = ["keys", "subgroups", "sharing"];
+    for (head_dim, expected, per) in [(160, [64, 8, 1], 128), (192, [48, 4, 1], 64), (256, [32, 8, 2], 64)] {
+        let wide = found(DType::F16, Attention { heads: 1, kv_heads: 1, ..op(head_dim, 128, false) }, &most);
+        check(&wide);
+        assert_eq!((shared.map(|name| constant(&wide, name)), wide.grid[0]), (expected, Extent::TextTiles { per }));
+    }
+    // Terms by distance, where the rows of all distances of a tile fit, in smaller tiles where those do not.
+    for (shared_memory, blocks) in [(48 << 10, Some([32, 4, 128])), (40 << 10, Some([32, 2, 64])), (16 << 10, None)] {
+        let far = Attention { distances: Some([Some(128), Some(0)]), ..op(64, 128, false) };
+        let operands = [&operands[..], &[Weight(vec![9, 256])]].concat();
+        let device = Capabilities { shared_memory, ..able.clone() };
+        let found = dispatches_as(DType::F16, far, &operands, &device).unwrap().remove(0);
+        let Some(expected) = blocks else {
+            assert_eq!(found.variant.name, "attention-distances-float16");
+            continue;
+        };
+        check(&found);
+        assert_eq!(found.variant.name, "attention-matrix-distances-rows-in-quads-float16");
+        assert_eq!(["keys", "subgroups", "invocations"].map(|name| constant(&found, name)), expected);
+    }
     // Where the matrix layout is unknown, keys are not hidden and heads are narrower.
     let mut unknown = able.clone();
     unknown.features.retain(|feature| *feature != Feature::MatrixRowsInLanes);
@@ -181,8 +209,7 @@ fn attention_in_16_bits_takes_matrix_cores_where_heads_fit() {
     assert_eq!((portable.variant.name, blocks(&portable)), ("attention-matrix-float16", [64, 32, 4, 128]));
     let odd = Capabilities { subgroup_size: 128, ..able.clone() };
     for (stored, op, capabilities) in [
-        (DType::F16, op(24, 128, false), &able),
-        (DType::F16, op(64, 132, false), &able),
+        (DType::F16, op(4, 128, false), &able),
         (DType::F16, op(64, 128, true), &unknown),
         (DType::F16, Attention { window: 1, ..op(64, 128, false) }, &unknown),
         (DType::F16, op(160, 128, false), &unknown),
@@ -218,6 +245,11 @@ fn attention_in_float32_is_split_where_the_matrix_layout_is_known_and_heads_fit(
     assert_eq!(names.map(|n| constant(&split, n)), [64, 32, 8, 256, 1]);
     let narrow = found(op(32, 128), &able);
     assert_eq!(names.map(|n| constant(&narrow, n)), [32, 32, 4, 128, 1]);
+    for (head_dim, k_column, unit) in [(24, 128, 4), (64, 130, 1), (26, 128, 1)] {
+        let any = found(op(head_dim, k_column), &able);
+        check(&any);
+        assert_eq!((any.variant.name, constant(&any, "unit")), (split.variant.name, unit));
+    }
     let mut unknown = able.clone();
     unknown.features.retain(|feature| *feature != Feature::MatrixRowsInQuads);
     let other = found(op(64, 132), &unknown);
@@ -229,8 +261,7 @@ fn attention_in_float32_is_split_where_the_matrix_layout_is_known_and_heads_fit(
     let given = [&operands[..], &[Key]].concat();
     assert_eq!(dispatches(dropped, &given, &able).unwrap().remove(0).variant.name, "attention-masked");
     for (op, capabilities) in [
-        (op(24, 128), &able),
-        (op(64, 130), &able),
+        (op(25, 128), &able),
         (op(96, 128), &able),
         (Attention { blocks: Some([64, 64]), ..op(64, 128) }, &able),
         (op(64, 128), &unknown),

@@ -170,7 +170,6 @@ const PRODUCTS: &[&str] = &["linear", "gated_linear", "layer_norm_linear"];
 const NORMS: &[&str] = &["layer_norm", "rms_norm", "softmax"];
 const ATTENTION: &[&str] = &["attention", "causal attention"];
 const IN_QUADS: &str = "rows in 16 bits are read four elements at a time";
-const SIXTEENS: &str = "on matrix cores heads have columns in sixteens";
 
 #[rustfmt::skip]
 const EXPECTED: &[Fall] = &[
@@ -179,12 +178,11 @@ const EXPECTED: &[Fall] = &[
     Fall { device: "", ops: &["layer_norm_linear"], types: NARROW, sizes: &[1002], why: IN_QUADS },
     Fall { device: "RX", ops: &["linear", "gated_linear"], types: &[DType::Bf16], sizes: &[1002], why: IN_QUADS },
     Fall { device: "RX", ops: &["linear", "layer_norm_linear"], types: &[DType::Bf16], sizes: &[72], why: "a tile has 128 columns, not 64" },
-    Fall { device: "", ops: ATTENTION, types: NARROW, sizes: &[26], why: IN_QUADS },
-    Fall { device: "H200", ops: ATTENTION, types: &[DType::F32], sizes: &[26, 40, 56, 72], why: SIXTEENS },
+    Fall { device: "RX", ops: &["causal attention"], types: NARROW, sizes: &[26], why: IN_QUADS },
+    Fall { device: "RX", ops: &["attention"], types: &[DType::Bf16], sizes: &[26], why: IN_QUADS },
+    Fall { device: "Arc", ops: &["causal attention"], types: NARROW, sizes: &[26], why: IN_QUADS },
+    Fall { device: "Arc", ops: &["attention"], types: &[DType::Bf16], sizes: &[26], why: IN_QUADS },
     Fall { device: "H200", ops: ATTENTION, types: &[DType::F32], sizes: &[96], why: "split heads have at most 80 columns" },
-    Fall { device: "H200", ops: ATTENTION, types: NARROW, sizes: &[40, 56, 72, 104, 120], why: SIXTEENS },
-    Fall { device: "RX", ops: &["attention"], types: &[DType::F16], sizes: &[40, 56, 72, 104, 120], why: SIXTEENS },
-    Fall { device: "Arc", ops: &["attention"], types: &[DType::F16], sizes: &[40, 56, 72, 104, 120], why: SIXTEENS },
     Fall { device: "RX", ops: &["attention"], types: &[DType::F16], sizes: &[160], why: "no blocks of so wide a head fit, where a matrix' layout is unknown" },
     Fall { device: "Arc", ops: &["attention"], types: &[DType::F16], sizes: &[160], why: "no blocks of so wide a head fit, where a matrix' layout is unknown" },
 ];
