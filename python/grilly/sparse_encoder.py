@@ -209,7 +209,7 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
 
         def weights(texts: list[Any], advance: Any) -> Floats:
             rows = call.encode(texts, advance).texts
-            return stored(rows if most is None else most_active(rows, most), dtype)
+            return rows if most is None else most_active(stored(rows, dtype), most)
 
         tensors = wanted.convert_to_tensor
         if not items:
@@ -233,12 +233,14 @@ class SparseEncoder(Calls, SparseWeights, Moving, Saving):
                     return as_asked(rows, tensors, dtype)
                 return as_tensor(rows.toarray(), dtype) if tensors else rows.toarray()
             if not wanted.convert_to_sparse_tensor:
-                dense = weights(items, advance)
+                dense = stored(weights(items, advance), dtype)
                 dense = dense[0] if single else dense
                 return as_tensor(dense, dtype) if tensors else dense
             # Whole rows of a part of the texts at a time: their zeros take most of the memory.
             starts = range(0, len(items), PART)
-            parts = [SparseRows.of(weights(items[start : start + PART], after(start, advance))) for start in starts]
+            parts = [
+                SparseRows.of(weights(items[start : start + PART], after(start, advance)), dtype) for start in starts
+            ]
         rows = SparseRows.stack(parts)
         rows = rows[0] if single else rows
         return as_asked(rows, tensors, dtype)

@@ -40,7 +40,7 @@ void load_distances(uint at, int place) {
 
 // Adds the terms of the block's keys to the scores of the subgroup's rows. Key c of a matrix's columns is at row c - r + MATRIX_M - 1
 // from the first of them for row r.
-void add_distances() {
+void add_distances(LEFT query[SLICES]) {
     uint own = gl_SubgroupID * SIDES;
     uint from = TILE - MATRIX_M - own_row;
     [[unroll]] for (uint n = 0u; n < (BY_QUERY ? WIDE : 0u); n++) {

@@ -102,8 +102,7 @@ shared uvec4 tile[BLOCKS > TILE * STRIDE ? BLOCKS : TILE * STRIDE];
 // see.
 shared uint tainted;
 
-// The subgroup's rows, and the weights of the block's scores.
-LEFT query[SLICES];
+// The weights of the block's scores.
 LEFT weight[WIDE];
 // Powers of two: the scale and log2 e are one factor, unless scores change in between.
 float scale;
@@ -198,6 +197,7 @@ void main() {
         tainted = 0u;
     }
     subgroupBarrier();
+    LEFT query[SLICES];
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {
         coopMatLoad(query[i], tile, own_row * STRIDE + own_quad + TERM_QUADS * i, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         result[i] = SUM(0.0);
@@ -230,7 +230,7 @@ void main() {
             }
         }
 #ifdef DISTANCES
-        add_distances();
+        add_distances(query);
 #endif
         if (PARTS > 1u) {
             JOIN_PARTS(tile)

@@ -87,9 +87,10 @@ class Call:
         """The axes of the operands, those of packed texts as what a batch counts, and their sizes."""
         if not self.op.startswith("attention"):
             return {}, [value.shape for value in given]
-        rows, boundaries = len(given[0]), len(given[-1])
+        rows, boundaries = len(given[0]), len(next(value for value in given if value.dtype.kind in "iu"))
         names = {rows: "T", boundaries: "B+1"}
-        return {"T": rows, "B": boundaries - 1}, [(names[len(value)], *value.shape[1:]) for value in given]
+        axes = [(names.get(len(value), len(value)), *value.shape[1:]) for value in given]
+        return {"T": rows, "B": boundaries - 1}, axes
 
 
 def kernels(taken: Profile) -> set[str]:
