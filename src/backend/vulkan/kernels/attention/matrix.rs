@@ -25,7 +25,8 @@ const MIDDLE: [u32; 2] = [128, 48];
 const SHARED: [u32; 2] = [256, 32];
 const SHARED_HEAD: usize = 209;
 /// Where the rows of all distances of a tile do not fit.
-const LEAST: [u32; 2] = [64, 32];
+const LESS: [u32; 2] = [64, 32];
+const LEAST: [u32; 2] = [32, 32];
 
 /// Subgroups that share the rows of a head of so many columns, if it is known which lane holds which element.
 pub fn sharing(head_dim: usize, in_lanes: bool) -> u32 {
@@ -77,7 +78,7 @@ pub fn blocks(to: &Lowering<'_>, op: &Attention, variant: &'static Variant) -> F
         return found.ok_or("the blocks are too large for its layout");
     }
     let tried = match op.head_dim {
-        _ if op.distances.is_some() => &[SMALL, LEAST][..],
+        _ if op.distances.is_some() => &[SMALL, LESS, LEAST][..],
         _ if sharing > 1 => &[SHARED, SMALL],
         head if in_lanes && WIDE_HEAD.contains(&head) => &[LARGE, SMALL],
         head if in_lanes && head > *WIDE_HEAD.end() => &[MIDDLE, SMALL],
