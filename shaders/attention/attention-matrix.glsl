@@ -63,6 +63,7 @@
 layout(constant_id = 12) const uint SHARING = 1;
 #define PARTS SHARING
 #include "attention/attention-tile.glsl"
+#include "attention-matrix.parts.glsl"
 
 // Elements that are read, and written, at once.
 layout(constant_id = 8) const uint UNIT = 8;

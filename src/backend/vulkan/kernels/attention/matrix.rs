@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::backend::vulkan::flash::MOST_BLOCK;
+use crate::backend::vulkan::flash::{MOST_BLOCK, sharing};
 use crate::backend::vulkan::generated::{Blocks, attention_matrix, attention_matrix_distances};
 use crate::backend::vulkan::kernel::{Specialization, Variant};
 use crate::backend::vulkan::kernels::attention::NONE;
@@ -20,18 +20,11 @@ const LARGE: [u32; 2] = [256, 64];
 const WIDE_HEAD: RangeInclusive<usize> = 97..=160;
 /// Heads of 192 columns, whose large blocks do not fit: 0.88 of the time of small ones.
 const MIDDLE: [u32; 2] = [128, 48];
-/// The queries and results of wider heads fill the registers of a subgroup; two subgroups that share them take 0.94 of the time at
-/// 256 columns, and more than one subgroup at 192.
+/// Of heads that two subgroups share.
 const SHARED: [u32; 2] = [256, 32];
-const SHARED_HEAD: usize = 209;
 /// Where the rows of all distances of a tile do not fit.
 const LESS: [u32; 2] = [64, 32];
 const LEAST: [u32; 2] = [32, 32];
-
-/// Subgroups that share the rows of a head of so many columns, if it is known which lane holds which element.
-pub fn sharing(head_dim: usize, in_lanes: bool) -> u32 {
-    if in_lanes && head_dim >= SHARED_HEAD { 2 } else { 1 }
-}
 
 /// The blocks of a variant; those that the op requests are used as they are.
 pub fn blocks(to: &Lowering<'_>, op: &Attention, variant: &'static Variant) -> Fit<Blocks> {

@@ -1,6 +1,6 @@
 //! Dispatches of `attention`: one. Which build runs, and in which blocks, is chosen here.
 
-pub mod matrix;
+mod matrix;
 mod registers;
 mod split;
 
