@@ -95,18 +95,20 @@ def test_narrow_types(folder, reference, device, dtype, pairs, exact):
         assert largest(logits(ours, pairs), exact) <= NARROW * largest(expected, exact)
 
 
-def test_scores_ranks_and_types(folder, reference, pairs):
+def test_scores_ranks_and_types(folder, reference, name, pairs):
     """With no dtype given, both have the type of the checkpoint."""
     theirs = sentence_transformers.CrossEncoder(str(reference), device="cpu")
     with CrossEncoder(folder, device="cpu") as ours:
         assert f"torch.{ours.dtype}" == str(theirs.dtype)
         near = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 8e-2}[ours.dtype]
-        # Of the logits, whatever the activation makes of them: no slope of these is above one.
-        scale = max(1.0, float(np.abs(logits(theirs, pairs, **batch_of(reference))).max()))
+        # Only there logits reach 113, of which float32 keeps 1e-5: the bound is of them, whatever the activation.
+        large = name == "mobilebert-plain"
+        scale = float(np.abs(logits(theirs, pairs, **batch_of(reference))).max()) if large else 1.0
         for options in ({}, {"activation_fn": torch.tanh}, {"apply_softmax": True}, {"convert_to_tensor": True}):
             left, right = (model.predict(pairs, **options, **batch_of(reference)) for model in (ours, theirs))
             assert type(left) is type(right) and left.shape == right.shape and left.dtype == right.dtype
-            assert np.abs(np.asarray(left) - np.asarray(right)).max() <= near * scale
+            bound = near * max(1.0, scale, np.abs(np.asarray(right)).max())
+            assert np.abs(np.asarray(left) - np.asarray(right)).max() <= bound
         for one in (pairs[0], list(pairs[0]), "a dog"):
             left, right = ours.predict(one), theirs.predict(one)
             assert np.shape(left) == np.shape(right) and np.abs(left - right).max() <= near * scale
