@@ -146,6 +146,24 @@ def test_a_file_is_kept_gone_on_with_or_replaced(inputs, ending, small, expected
     assert np.array_equal(read(out)[1], expected[:2])  # a line that is empty at the end is none
 
 
+@pytest.mark.parametrize("ending", [".npy", ".jsonl", ".sqlite"])
+def test_a_file_is_replaced_by_rows_alone(ending, inputs, small, tmp_path, capsys):
+    """Whatever keeps a run from its first rows: a model, a prompt or a text that is none."""
+    out, broken = tmp_path / f"out{ending}", tmp_path / "broken.jsonl"
+    broken.write_text('{"text": "a"}\n{"text": \n')
+    assert main(["embed", str(inputs["lines"]), "-o", str(out), *small]) == 0
+    before = out.read_bytes()
+    again = ["embed", str(inputs["lines"]), "-o", str(out), "--overwrite", *small]
+    for other in (["--model", str(tmp_path)], ["--prompt-name", "no"]):
+        assert main([*again, *other]) == 1
+        assert out.read_bytes() == before
+    assert main(["embed", str(broken), *again[2:]]) == 1
+    assert out.read_bytes() == before
+    assert main([*again, "--normalize"]) == 0
+    assert out.read_bytes() != before
+    assert [path.name for path in tmp_path.glob("out*")] == [out.name]
+
+
 def test_a_line_that_was_cut_is_written_again(inputs, small, expected, tmp_path):
     out = tmp_path / "out.jsonl"
     assert main(["embed", str(inputs["lines"]), "-o", str(out), *small]) == 0

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from grilly.__main__ import main
 from grilly.commands import documents, folder_index, pieces, search, taking_in
 from grilly.commands.cutting import Cutter, paragraphs
 from grilly.commands.folder_index import FolderIndex
+from grilly.commands.index_tables import Tables
 
 FILES = {
     "cats.txt": "Cats sleep for most of the day.\n\nThey purr when they are content.\n",
@@ -541,6 +543,25 @@ def test_two_at_once_take_turns(shell, small, folder):
     results = [(*process.communicate(timeout=200), process.returncode) for process in processes]
     assert {status for *_, status in results} == {0} and len({output for output, *_ in results}) == 1
     assert all("Traceback" not in errors for _, errors, _ in results)
+
+
+def test_those_that_wait_let_the_other_write(tmp_path):
+    """The first commit needs a lock that no reader may hold, nor one that waits."""
+    together = threading.Barrier(4)
+
+    def turns():
+        for number in range(16):
+            together.wait(timeout=60)
+            place = tmp_path / str(number // 2)  # a new index, then one that is there
+            place.mkdir(exist_ok=True)
+            tables = Tables(place)
+            with tables.base:
+                tables.set(name=number)
+            tables.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        for turn in [threads.submit(turns) for _ in range(4)]:
+            turn.result(timeout=200)
 
 
 def test_halves_of_surrogate_pairs_are_question_marks(folder, small, capsys):

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,12 +31,12 @@ def main(given: argparse.Namespace) -> int:
     """
     target = None if given.output in (None, "-") else Path(given.output)
     checked(target, given)
-    made = target is not None and not target.exists()
     for path in given.inputs:
         if path != "-":
             open(path, "rb").close()  # one that is missing is told before a model is loaded
     texts = (record.text for path in given.inputs for record in records(path, given.input_format, given.field))
-    with opened(given) as model:
+    with opened(given) as model, set_aside(target if given.overwrite else None):
+        made = target is not None and not target.exists()
         options = {
             "prompt_name": given.prompt_name, "normalize_embeddings": given.normalize,
             "truncate_dim": given.truncate_dim, "batch_size": given.batch_size,
@@ -80,7 +81,7 @@ def said(rows: int, target: Path | None) -> None:
 
 
 def checked(target: Path | None, given: argparse.Namespace) -> None:
-    """Refuses a file of another kind, and one that is there; removes one that is to be replaced."""
+    """Refuses a file of another kind, and one that is there unless it is to be replaced or goes on."""
     if target is None:
         if given.resume:
             raise InvalidArgumentError("--resume goes on with the file of --output, which is not given")
@@ -89,10 +90,40 @@ def checked(target: Path | None, given: argparse.Namespace) -> None:
         raise InvalidArgumentError(f"--output {target}: expected a file that ends with .npy, {', '.join(WRITERS)}")
     if given.resume and given.overwrite:
         raise InvalidArgumentError("--resume and --overwrite: expected one of them")
-    if target.exists() and given.overwrite:
-        target.unlink()
-    if target.exists() and not given.resume:
+    if target.exists() and not given.resume and not given.overwrite:
         raise InvalidArgumentError(f"{target} is there already; --resume goes on with it, --overwrite replaces it")
+
+
+@contextmanager
+def set_aside(target: Path | None) -> Iterator[None]:
+    """Gives a file that is to be replaced another name, and its own again if nothing took its place.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from grilly.commands.embed import set_aside
+        >>> target = pathlib.Path(tempfile.mkdtemp()) / "rows.npy"
+        >>> _ = target.write_text("old")
+        >>> with set_aside(target):
+        ...     target.exists()
+        False
+        >>> target.read_text()
+        'old'
+    """
+    if target is None or not target.exists():
+        yield
+        return
+    aside = target.with_name(f"{target.name}.replaced")
+    if aside.exists():  # of a run that was killed: what it had written is not what its user had
+        target.unlink()
+    else:
+        target.rename(aside)
+    try:
+        yield
+    finally:
+        if target.exists():
+            aside.unlink()
+        else:
+            aside.rename(target)
 
 
 def after(writer: Writer, texts: Iterator[str], target: Path | None) -> Iterator[str]:

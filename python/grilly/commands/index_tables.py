@@ -45,8 +45,8 @@ class Tables:
         self._place = place
         self.base = sqlite3.connect(place / "index.sqlite", timeout=0.2, check_same_thread=False)
         try:
-            self.base.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._lock()
+            self.base.execute("PRAGMA locking_mode = EXCLUSIVE")  # kept from now on; see `_lock`
             self.base.execute("PRAGMA cache_size = -65536")  # in KiB: digests are in no order
             [(version,)] = self.base.execute("PRAGMA user_version")
             if version > VERSION:
@@ -65,11 +65,15 @@ class Tables:
             raise
 
     def _lock(self) -> None:
-        """Begins a transaction when no other process has the tables; a signal is handled in between."""
+        """Begins a transaction when no other process has the tables; a signal is handled in between.
+
+        In the exclusive locking mode a process that may not write would keep its lock for reading, which the one that
+        may write would meet when it commits.
+        """
         said = False
         while not self.base.in_transaction:
             try:
-                self.base.execute("BEGIN IMMEDIATE")
+                self.base.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error):
                     raise
