@@ -16,13 +16,13 @@ __all__ = ["Tables"]
 TABLES = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT NOT NULL, size INTEGER, changed INTEGER);
-CREATE TABLE texts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE NOT NULL, text TEXT NOT NULL);
+CREATE TABLE texts (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, text TEXT NOT NULL);
 CREATE TABLE pieces (file INTEGER, line INTEGER, text INTEGER, PRIMARY KEY (file, line, text)) WITHOUT ROWID;
 CREATE INDEX pieces_of_text ON pieces (text);
 """
 VERSION = 2
-#: Digests of a query: older SQLite takes no more than 999 values.
-ASKED = 900
+#: Rows of a statement: with each the interpreter's lock is released once. Older SQLite takes no more than 999 values.
+ROWS = 100
 UNUSED = "DELETE FROM texts WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE pieces.text = texts.id)"
 
 
@@ -47,7 +47,6 @@ class Tables:
         try:
             self._lock()
             self.base.execute("PRAGMA locking_mode = EXCLUSIVE")  # kept from now on; see `_lock`
-            self.base.execute("PRAGMA cache_size = -65536")  # in KiB: digests are in no order
             [(version,)] = self.base.execute("PRAGMA user_version")
             if version > VERSION:
                 raise InvalidArgumentError(f"the index {place} is of another version; --rebuild makes it again")
@@ -104,14 +103,20 @@ class Tables:
         [(count, last)] = self.base.execute("SELECT count(*), max(id) FROM texts WHERE id >= ?", (rows,))
         return not count or bool(last == rows + count - 1)
 
-    def numbers(self, digests: Sequence[bytes]) -> dict[bytes, int]:
-        """The ids of the texts that are there."""
-        found: dict[bytes, int] = {}
-        for start in range(0, len(digests), ASKED):
-            asked = digests[start : start + ASKED]
-            marks = ",".join("?" * len(asked))
-            found.update(self.base.execute(f"SELECT digest, id FROM texts WHERE digest IN ({marks})", asked))
-        return found
+    def numbers(self) -> dict[bytes, int]:
+        """The ids of all texts, by their digests, which have no index: to keep one takes longer than to read them."""
+        return dict(self.base.execute("SELECT digest, id FROM texts"))
+
+    def add(self, statement: str, columns: int, values: Sequence[Any]) -> None:
+        """Adds rows, whose values follow each other, when the transaction ends; `statement` is all before VALUES."""
+        row = f"({','.join('?' * columns)})"
+        start = 0
+        for rows in (ROWS, 1):
+            size = rows * columns
+            end = start + (len(values) - start) // size * size
+            given = (values[place : place + size] for place in range(start, end, size))
+            self.base.executemany(f"{statement} VALUES {','.join([row] * rows)}", given)
+            start = end
 
     def forget(self, files: Sequence[int]) -> None:
         """Drops files, when the transaction ends; their texts stay until all texts have rows."""

@@ -33,6 +33,7 @@ class TakingIn:
     def __init__(self, tables: Tables, rows: int, known: dict[str, int], found: dict[str, File]) -> None:
         self._tables, self._base, self._rows, self._known, self._found = tables, tables.base, rows, known, found
         [(self._file,)] = self._base.execute("SELECT coalesce(max(id), 0) FROM files")
+        self._texts = tables.numbers() if found else {}
         self._unfinished: dict[str, tuple[int, int]] = {}  # the number of a file that goes on, characters of its texts
 
     def texts(
@@ -69,12 +70,13 @@ class TakingIn:
 
     def _store(self, given: Sequence[Piece]) -> list[str]:
         """The texts that are new, which get the next rows."""
-        base = self._base
-        self._tables.forget([self._known.pop(piece.path) for piece in given if piece.path in self._known])
-        texts = self._tables.numbers(list({digest for piece in given for _, digest, _ in piece.parts}))
-        files: list[tuple[int, str, int | None, int | None]] = []
-        new: list[tuple[int, bytes, str]] = []
-        parts: list[tuple[int, int, int]] = []
+        tables, texts = self._tables, self._texts
+        tables.forget([self._known.pop(piece.path) for piece in given if piece.path in self._known])
+        new: list[str] = []
+        # Rows of the tables, whose values follow each other.
+        files: list[str | int | None] = []
+        stored: list[int | bytes | str] = []
+        parts: list[int] = []
         failed: list[tuple[int]] = []
         unread: list[tuple[int]] = []
         for path, own, ends, problem, again in given:
@@ -84,22 +86,23 @@ class TakingIn:
             for line, digest, text in own:
                 row = texts.get(digest)
                 if row is None:
-                    row = texts[digest] = self._rows
-                    self._rows += 1
-                    new.append((row, digest, text))
-                parts.append((number, line, row))
+                    row = texts[digest] = self._rows + len(new)
+                    new.append(text)
+                    stored += (row, digest, text)
+                parts += (number, line, row)
             size, changed = self._found[path] if ends else (None, None)
-            files.append((number, path, size, changed))
+            files += (number, path, size, changed)
             if not ends:
                 self._unfinished[path] = number, length + sum(len(text) for _, _, text in own)
             elif problem:
                 failed.append((number,))
                 unread += [(number,)] * again
-        base.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", files)
-        base.executemany("INSERT INTO texts VALUES (?, ?, ?)", new)
-        base.executemany("INSERT OR IGNORE INTO pieces VALUES (?, ?, ?)", parts)
+        self._rows += len(new)
+        tables.add("INSERT OR REPLACE INTO files", 4, files)
+        tables.add("INSERT INTO texts", 3, stored)
+        tables.add("INSERT OR IGNORE INTO pieces", 3, parts)
         if failed:
-            base.executemany("DELETE FROM pieces WHERE file = ?", failed)
-            base.executemany("DELETE FROM files WHERE id = ?", unread)
-            self._tables.set(unused=1)
-        return [text for _, _, text in new]
+            self._base.executemany("DELETE FROM pieces WHERE file = ?", failed)
+            self._base.executemany("DELETE FROM files WHERE id = ?", unread)
+            tables.set(unused=1)
+        return new
