@@ -81,7 +81,10 @@ pub fn constants(kernel: &Kernel) -> Result<Vec<Constant>, String> {
     // A constant named after a feature gets its value from the device.
     constants.retain(|c| Feature::named(&c.name).is_none());
     constants.sort_by_key(|c| c.id);
-    Ok(constants)
+    match constants.windows(2).find(|pair| pair[0].id == pair[1].id) {
+        Some([one, other]) => Err(format!("constant {} is called {} and {}", one.id, one.name, other.name)),
+        _ => Ok(constants),
+    }
 }
 
 /// The constants with their names in lower case, as in Rust.

@@ -13,6 +13,8 @@ mod glsl;
 mod interface;
 #[path = "../src/backend/vulkan/reflect.rs"]
 mod reflect;
+#[path = "../src/backend/vulkan/relative_ids.rs"]
+mod relative_ids;
 #[path = "../src/backend/vulkan/spirv.rs"]
 mod spirv;
 #[path = "../src/backend/vulkan/raw/spirv_tools.rs"]
@@ -75,11 +77,16 @@ pub fn generate(out: &Path) -> Result<String, String> {
     Ok(emit::emit(&built, &sources::sources(&includes)?)? + &emit::includes(&includes))
 }
 
-/// All modules as LZMA with a dictionary that holds them whole.
+/// All modules as LZMA with a dictionary that holds them whole, by numbers of four bytes.
 fn packed(modules: &[u32]) -> std::io::Result<Vec<u8>> {
-    let bytes: Vec<u8> = modules.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let mut words = modules.to_vec();
+    relative_ids::to_differences(&mut words);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    relative_ids::to_ids(&mut words);
+    assert!(words == modules, "a module is not what its differences give");
     let mut options = LzmaOptions::with_preset(9);
     options.dict_size = (bytes.len() as u32).next_power_of_two();
+    (options.lc, options.lp) = (0, 2);
     let mut writer = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))?;
     writer.write_all(&bytes)?;
     writer.finish()

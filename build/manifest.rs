@@ -186,6 +186,9 @@ fn kernel(kernel: String, row: Declaration, path: &Path, features: &[&str]) -> R
         }
         variants.push(variant);
     }
+    if variants.is_empty() {
+        return Err(format!("{kernel}: it has no variants"));
+    }
     Ok(Kernel { name: kernel, file: path.into(), variants, made_of: row.made_of })
 }
 

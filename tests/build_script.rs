@@ -200,6 +200,9 @@ fn a_row_with_a_fault_is_refused_by_name() {
     assert!(unclear.contains("no condition \"k > 3\", expected as \"k >= 32\" or \"software_device\""), "{unclear}");
     assert!(refused("[builds]\nrms_norm = { define = 'RMS' }").contains("hyphens"));
     assert!(refused("variants = [{}, {}]").contains("two variants"));
+    let none =
+        refused("variants = [{ name = 'a', defines = { A = '1' } }, {}]\n[builds]\nb = { define = 'B', of = 'C' }");
+    assert!(none.contains("b: it has no variants"), "{none}");
     assert!(refused("file = 'a.glsl'").contains("line 3, column"));
 }
 
@@ -351,4 +354,6 @@ fn variants_that_disagree_stop_the_build() {
         disagree(|i| i.constants.push(Constant { name: "WIDE".into(), id: 1, scalar: Scalar::Bool, default: 0 })),
         ""
     );
+    let shared = disagree(|i| i.constants[0].name = "WIDE".into());
+    assert!(shared.contains("constant 0 is called lanes and wide"), "{shared}");
 }

@@ -44,6 +44,7 @@ mod raw;
 mod record;
 pub(crate) mod reflect;
 pub(crate) mod registry;
+mod relative_ids;
 mod replay;
 mod side_by_side;
 mod slot;

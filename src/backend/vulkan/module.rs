@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 
 use lzma_rust2::LzmaReader;
 
-/// What `build.rs` writes: all modules, one after the other, as LZMA.
+use super::relative_ids::to_ids;
+
+/// What `build.rs` writes: all modules, one after the other, with ids as differences, as LZMA.
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/modules.lzma"));
 static UNPACKED: OnceLock<Vec<u32>> = OnceLock::new();
 
@@ -34,5 +36,7 @@ fn unpack() -> Vec<u32> {
     let mut bytes = Vec::new();
     let reader = LzmaReader::new_mem_limit(PACKED, u32::MAX, None);
     reader.and_then(|mut reader| reader.read_to_end(&mut bytes)).expect("build.rs wrote the modules");
-    bytes.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()
+    let mut words: Vec<u32> = bytes.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+    to_ids(&mut words);
+    words
 }
