@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from logging import WARNING
 from typing import Any, Literal
 
@@ -49,14 +49,10 @@ class Encoding(Calls, Settings):
     def _encode(self, texts: Any, wanted: Wanted) -> Any:
         """The result of `encode`, `encode_query` and `encode_document`."""
         check(wanted, (*self._core.call_options, *OWN))
-        options = dict(wanted.options)
-        out, resume = options.pop("out", None), options.pop("resume", False)
+        out, resume = wanted.options.get("out"), wanted.options.get("resume", False)
         if not check_stream(wanted, texts, out, resume):
-            return self._encode_list(texts, replace(wanted, options=options))
-        given, wanted = (
-            texts if isinstance(texts, Iterator) else iter(as_list(texts)[0]),
-            replace(wanted, options=options),
-        )
+            return self._encode_list(texts, wanted)
+        given = texts if isinstance(texts, Iterator) else iter(as_list(texts)[0])
         if out is None:
             return parts_of(given, wanted, self._encode_list)
         return file_of(given, wanted, self._encode_list, path_text(out, "out"), resume)
@@ -81,7 +77,8 @@ class Encoding(Calls, Settings):
         if pairs and overlap is not None:
             raise InvalidArgumentError(f"windows is {overlap}, and texts[{pairs[0]}] is a pair")
         with nullcontext(advance) if advance else progress(len(items), wanted.show_progress_bar) as advance:
-            tokens, ids = list[npt.NDArray[np.float32]](), list[list[int]]()
+            tokens: list[npt.NDArray[Any]] = []
+            ids: list[list[int]] = []
             if pairs:
                 self._say("encode gives one embedding for a pair of texts; CrossEncoder.predict gives its score")
                 rows = rows_of_both(call, items, pairs)
