@@ -15,20 +15,13 @@ from typing import Any
 
 import measure as machine
 import numpy as np
+from cliff_heads import exact
 
 from ops import alternating
 
 #: Texts, heads, tokens of a text, columns of a head.
 SHAPES = ((656, 12, 25, 32), (256, 12, 128, 32), (64, 16, 512, 64), (32, 16, 1024, 128))
 QUERIES, KEYS = (32, 64, 128), (16, 32, 64, 128)
-
-
-def exact(x: np.ndarray, columns: int, width: int, length: int) -> np.ndarray:
-    """The first head of the first text in float64."""
-    q, k, v = (x[:length, first : first + width].astype(np.float64) for first in (0, columns, 2 * columns))
-    scores = q @ k.T * width**-0.5
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return weights @ v / weights.sum(axis=1, keepdims=True)
 
 
 def measure(shape: tuple[int, int, int, int], dtype: str, engine: Any, rounds: int) -> list[dict[str, Any]]:
@@ -38,7 +31,7 @@ def measure(shape: tuple[int, int, int, int], dtype: str, engine: Any, rounds: i
     texts, heads, length, width = shape
     columns = heads * width
     x = np.random.default_rng(0).standard_normal((texts * length, 3 * columns), np.float32).astype(np.float16)
-    expected = exact(x, columns, width, length)
+    expected = exact(x, width, length)
     offsets = engine.upload((np.arange(texts + 1) * length).astype(np.int32))
     packed = engine.upload(x.astype(dtype))
     attributes = {

@@ -27,16 +27,16 @@ TEXTS, LENGTH, HEADS = 32, 512, 8
 BOUNDS = {"float16": 4e-3, "float32": 1e-5}
 
 
-def exact(x: np.ndarray, g: np.ndarray, width: int, gradients: bool) -> np.ndarray:
-    """Of the first head of the first text: the result, or the gradients in its queries, keys and values."""
-    columns = HEADS * width
-    q, k, v = (x[:LENGTH, first : first + width].astype(np.float64) for first in (0, columns, 2 * columns))
+def exact(x: np.ndarray, width: int, length: int, g: np.ndarray | None = None) -> np.ndarray:
+    """Of the first head of the first text: the result, or with `g` the gradients in its queries, keys and values."""
+    columns = x.shape[1] // 3
+    q, k, v = (x[:length, first : first + width].astype(np.float64) for first in (0, columns, 2 * columns))
     scores = q @ k.T * width**-0.5
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
-    if not gradients:
+    if g is None:
         return weights @ v
-    g = g[:LENGTH, :width].astype(np.float64)
+    g = g[:length, :width].astype(np.float64)
     of_weights = g @ v.T
     of_scores = weights * (of_weights - (weights * of_weights).sum(axis=1, keepdims=True)) * width**-0.5
     return np.concatenate([of_scores @ k, of_scores.T @ q, weights.T @ g], axis=1)
@@ -62,7 +62,7 @@ def call(engine: Any, op: str, dtype: str, width: int) -> Callable[[], Any]:
 
     found = attend().numpy()[:LENGTH].astype(np.float64)
     found = np.concatenate([found[:, at : at + width] for at in range(0, found.shape[1], columns)], axis=1)
-    expected = exact(x, g, width, gradients)
+    expected = exact(x, width, LENGTH, g if gradients else None)
     off = float(np.abs(found - expected).max() / np.abs(expected).max())
     if not off <= BOUNDS[dtype]:
         raise SystemExit(f"{op} {dtype}, heads of {width}: {off:.2e} from float64; nothing is measured")

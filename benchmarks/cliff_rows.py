@@ -22,6 +22,8 @@ LONG = (((64, 1 << 20), 3.0), ((8, 1 << 22), 3.0), ((1, 1 << 24), 4.0))
 WARM = 0.5
 #: Bytes that are moved, of those of float32 elements read and written.
 MOVED = {"quantize_rows": 5 / 8}
+#: Largest difference from float64 of rounded operands, of the largest result.
+BOUNDS = {"float32": 1e-5, "float16": 1e-3}
 Table = dict[str, float]
 
 
@@ -67,7 +69,7 @@ def compare(name: str, found: np.ndarray, x: np.ndarray, given: list[np.ndarray]
     rows = sorted({0, 1, len(x) // 2, len(x) - 1} & set(range(len(x))))
     expected = OPS[name][1](x[rows].astype(np.float64), *(vector.astype(np.float64) for vector in given))
     off = float(np.abs(found[rows].astype(np.float64) - expected).max() / np.abs(expected).max())
-    bound = 0.51 / 127 if name == "quantize_rows" else 1e-5
+    bound = 0.51 / 127 if name == "quantize_rows" else BOUNDS[x.dtype.name]
     if not off <= bound:
         raise SystemExit(f"{name} {x.shape}: differs from float64 by {off:.2e}; nothing is measured")
 
@@ -88,9 +90,11 @@ def seconds(engine: Any, calls: dict[str, Callable[[], object]], rounds: int) ->
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
-def cell(engine: Any, shape: tuple[int, int], ops: list[str], values: np.ndarray, rounds: int) -> Table:
+def cell(
+    engine: Any, shape: tuple[int, int], ops: list[str], values: np.ndarray, rounds: int, dtype: str = "float32"
+) -> Table:
     """Times of a copy of the same bytes, after some rows of each result are compared."""
-    x = values[: shape[0] * shape[1]].reshape(shape)
+    x = values[: shape[0] * shape[1]].reshape(shape).astype(dtype, copy=False)
     vectors = [1 + values[: shape[1]] / 8, values[-shape[1] :]]
     array, given = engine.upload(x), [engine.upload(vector) for vector in vectors]
     calls: dict[str, Callable[[], object]] = {"copy": lambda: engine.call("activation", [array], {"kind": "identity"})}
@@ -102,7 +106,7 @@ def cell(engine: Any, shape: tuple[int, int], ops: list[str], values: np.ndarray
     copy = times.pop("copy")
     ratios = {op: time / (copy * MOVED.get(op, 1.0)) for op, time in times.items()}
     told = ", ".join(f"{op} {ratio:.2f}" for op, ratio in ratios.items())
-    print(f"{shape[0]} x {shape[1]}: copy {1e6 * copy:.1f} us; of its time {told}", flush=True)
+    print(f"{shape[0]} x {shape[1]} {dtype}: copy {1e6 * copy:.1f} us; of its time {told}", flush=True)
     return ratios
 
 

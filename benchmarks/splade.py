@@ -80,12 +80,7 @@ def dense(rows: Any) -> np.ndarray:
 
 def timed(kind: str, texts: list[str], engines: dict[str, Any], repeats: int) -> dict[str, Any]:
     """Rates of all at their best batches, in turns, and the ratio to the fastest rival."""
-    best: dict[str, int] = {}
-    for name, encode in engines.items():
-        runs = {str(batch): partial(encode, texts, batch) for batch in BATCHES}
-        measure.rounds(runs, 1)
-        spent = measure.rounds(runs, 1)
-        best[name] = int(min(spent, key=lambda batch, spent=spent: spent[batch][0]))
+    best = {name: measure.best_batch(partial(encode, texts), list(BATCHES)) for name, encode in engines.items()}
     taken = measure.rounds({name: partial(encode, texts, best[name]) for name, encode in engines.items()}, repeats)
     times = {name: statistics.median(row) for name, row in taken.items()}
     rival = min(RIVALS, key=times.__getitem__)
