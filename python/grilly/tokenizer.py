@@ -5,7 +5,7 @@ from typing import Any
 
 from grilly.closed import closed, remedies
 from grilly.encoded import Encoded, as_tensors
-from grilly.errors import InvalidArgumentError, UnsupportedNameError
+from grilly.errors import InvalidArgumentError, UnsupportedNameError, UnusableError
 from grilly.inputs import need_type
 from grilly.padding import TokenLimits, filled, shape_of
 from grilly.padding import check_padding_side as check_padding_side  # its former place
@@ -237,12 +237,26 @@ class Tokenizer(TokenTexts, TokenFeatures, TokenLimits):
         values, tensors = filled(encoded_inputs, shape.filled, masked)
         return Encoded(as_tensors(values, tensors if return_tensors is None else return_tensors))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles with its model: the copy, also a deep one, loads that again."""
+        model = self._held.model()
+        if model is None:
+            raise UnusableError("the tokenizer's model is gone, with which it is pickled: keep the model")
+        return tokenizer_of, (model,)
+
     def __repr__(self) -> str:
         return (
             f"Tokenizer(name_or_path={self.name_or_path!r}, vocab_size={self.vocab_size}, "
             f"model_max_length={self.model_max_length}, padding_side={self.padding_side!r}, "
             f"truncation_side={self.truncation_side!r}, special_tokens={self.special_tokens_map})"
         )
+
+
+def tokenizer_of(model: Any) -> Tokenizer:
+    """The tokenizer of a model that a pickle has loaded again."""
+    tokenizer: Tokenizer = model.tokenizer
+    tokenizer._held.model = lambda: model  # nothing else holds it
+    return tokenizer
 
 
 def returned(asked: bool | None, name: str, inputs: list[str]) -> bool:

@@ -1,7 +1,7 @@
 """What a model shares with its tokenizer, and the tokens of that: ids and special tokens."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,8 @@ class Held:
     """A model's current core and its settings; users hold this instead of the model, to avoid reference cycles."""
 
     core: _core.EmbeddingModel = field(init=False)
+    #: The model, or None when it is gone.
+    model: Callable[[], Any] = field(default=lambda: None)
     #: The model's name as it was given.
     name: str = ""
     #: The limit of tokens that was set; None for the model's own.

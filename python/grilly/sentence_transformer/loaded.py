@@ -2,6 +2,7 @@
 
 import logging
 import os
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -74,7 +75,7 @@ class Loaded:
     def _load_folder(self, arguments: ModelArguments, options: Options | None) -> None:
         """Finds the model by its name and loads it."""
         choices = choose(arguments, self.kind, self._usual_dtype)
-        self._held = Held()
+        self._held = Held(model=weakref.ref(self))
         self.tokenizer = Tokenizer(self._held)
         self._said: set[str] = set()
         where = {name: getattr(arguments, name) for name in ("cache_folder", "revision", "local_files_only")}
