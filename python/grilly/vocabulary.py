@@ -39,8 +39,8 @@ class Held:
     """A model's current core and its settings; users hold this instead of the model, to avoid reference cycles."""
 
     core: _core.EmbeddingModel = field(init=False)
-    #: The model, or None when it is gone.
-    model: Callable[[], Any] = field(default=lambda: None)
+    #: Gives the model, or None when it is gone.
+    model: Callable[[], Any] = field(kw_only=True)
     #: The model's name as it was given.
     name: str = ""
     #: The limit of tokens that was set; None for the model's own.
