@@ -1,7 +1,7 @@
 """Grids of sizes on a GPU, each cell beside something in the same run: which are slower than their neighbours.
 
 `python benchmarks/cliffs.py --part rows [--rounds N] [--elements N]`, `--part types`, `products` or `heads`. Loads
-are in loading.py (`--types`), and sizes of results in array_memory.py, which need an older build beside.
+are in loading.py (`--types`), and sizes of results, beside an older build, in array_memory.py.
 
 A part is a module of its own (`cliff_PART.py`) that compares results with float64 before it measures, by the device's
 clock, and gives tables of cells in the order of their sizes, each a multiple of what it names `BESIDE`.

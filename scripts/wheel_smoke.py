@@ -10,8 +10,8 @@ import zipfile
 from pathlib import Path
 
 MEGABYTE = 1_000_000
-#: Of the wheel, in MB.
-LIMIT = 10.5
+#: Of every wheel, in MB: zig makes larger ones than `make wheel`.
+LIMIT = 10.8
 
 
 def check_archive(wheel: Path) -> str:

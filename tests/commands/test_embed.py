@@ -162,6 +162,22 @@ def test_a_file_is_replaced_by_rows_alone(ending, inputs, small, tmp_path, capsy
     assert main([*again, "--normalize"]) == 0
     assert out.read_bytes() != before
     assert [path.name for path in tmp_path.glob("out*")] == [out.name]
+    # What a killed run has left is older than the file that is there.
+    whole = out.read_bytes()
+    out.with_name(f"{out.name}.replaced").write_bytes(before)
+    assert main([*again, "--prompt-name", "no"]) == 1
+    assert out.read_bytes() == whole
+    assert [path.name for path in tmp_path.glob("out*")] == [out.name]
+
+
+def test_a_folder_is_not_replaced(inputs, small, tmp_path):
+    for ending in (".npy", ".jsonl", ".sqlite"):
+        out = tmp_path / f"folder{ending}"
+        out.mkdir()
+        (out / "kept").touch()
+        assert main(["embed", str(inputs["lines"]), "-o", str(out), "--overwrite", *small]) == 1
+        assert (out / "kept").exists()
+    assert not list(tmp_path.glob("*.replaced"))
 
 
 def test_a_line_that_was_cut_is_written_again(inputs, small, expected, tmp_path):

@@ -109,14 +109,10 @@ def set_aside(target: Path | None) -> Iterator[None]:
         >>> target.read_text()
         'old'
     """
-    if target is None or not target.exists():
+    if target is None or not target.is_file():
         yield
         return
-    aside = target.with_name(f"{target.name}.replaced")
-    if aside.exists():  # of a run that was killed: what it had written is not what its user had
-        target.unlink()
-    else:
-        target.rename(aside)
+    aside = target.replace(target.with_name(f"{target.name}.replaced"))  # over one that a killed run left
     try:
         yield
     finally:
