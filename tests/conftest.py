@@ -8,6 +8,7 @@ skipped with its name; GRILLY_REQUIRE, a comma-separated list of `vulkan`, `weig
 import importlib.util
 import json
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -38,6 +39,8 @@ from models import variant_list, variants  # noqa: E402, F401
 SLOW = {line for line in (TESTS / "slow.txt").read_text().splitlines() if line and not line.startswith("#")}
 #: Whether to run what takes a software driver minutes (`make test-long`).
 LONG = "GRILLY_TEST_LONG" in os.environ
+#: When to begin no more tests, in seconds since 1970: continuous integration runs slow ones as far as its time goes.
+UNTIL = float(os.environ.get("GRILLY_TEST_UNTIL", "inf"))
 SUPPRESSIONS = tomllib.loads((TESTS / "validation_suppressions.toml").read_text()).get("suppression", [])
 
 
@@ -184,6 +187,17 @@ def pytest_collection_modifyitems(items) -> None:
     for item in items:
         if f"{item.path.relative_to(TESTS)}::{getattr(item, 'originalname', item.name)}" in SLOW:
             item.add_marker(pytest.mark.slow)
+    if UNTIL < float("inf"):
+        # Files in an order of this run's own, which all its processes have: others are left out the next time.
+        files = sorted({item.path for item in items})
+        random.Random(UNTIL).shuffle(files)
+        items.sort(key=lambda item: files.index(item.path))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    if time.time() > UNTIL:
+        pytest.skip("GRILLY_TEST_UNTIL has passed")
 
 
 #: What the tests so far dispatched in this process.
