@@ -147,14 +147,20 @@ fuzz: setup-live ## The drivers of tests/fuzz from a new seed: programs of optim
 	for name in folders interfaces; do driver $$name --device vulkan; done; exit $$status
 
 .PHONY: test-devices
-test-devices: setup-test $(STAMPS)/installed ## Kernels of matrix cores, and hashes of the numbers that are the same everywhere, on a software device that has them (unpacks Debian's Mesa 26.1 into the cache), then some of test-emulated and test-profiles, and test-amd
-	@$(ON_MATRICES) tests/everywhere $(or $(ARGS),-k "vulkan and (hash or kernels_of_digits)")
-	@$(ON_MATRICES) tests/ops/test_matrices.py -k "not (ternary or binary)"
-	@$(ON_MATRICES) tests/models/test_families.py tests/models/test_integers.py -k "vulkan-roberta and (test_embeddings[ or near_those)"
-	@$(ON_MATRICES) tests/models/test_beyond_float16.py -k "vulkan and operand"
-	@$(MAKE) test-emulated ARGS=
+test-devices: setup-test packages-profiles $(STAMPS)/installed ## Kernels of matrix cores, and hashes of the numbers that are the same everywhere, on a software device that has them (unpacks Debian's Mesa 26.1 into the cache), then some of test-emulated and test-profiles, and test-amd
+	@$(call beside,devices-models,devices-kernels)
 	@$(MAKE) test-profiles ARGS='-k "source or refused or raspberry or slower_gpu or faster_gpu or names_a_device"'
 	@$(MAKE) test-amd ARGS=
+
+# Each is one process, most of whose time is the driver's compiler.
+.PHONY: devices-kernels devices-models
+devices-kernels:
+	@$(ON_MATRICES) tests/ops/test_matrices.py -k "not (ternary or binary)"
+	@$(MAKE) test-emulated ARGS=
+devices-models:
+	@$(ON_MATRICES) tests/everywhere $(or $(ARGS),-k "vulkan and (hash or kernels_of_digits)")
+	@$(ON_MATRICES) tests/models/test_families.py tests/models/test_integers.py -k "vulkan-roberta and (test_embeddings[ or near_those)"
+	@$(ON_MATRICES) tests/models/test_beyond_float16.py -k "vulkan and operand"
 
 .PHONY: test-profiles
 test-profiles: packages-profiles setup-test $(STAMPS)/installed ## Models under the limits of eleven GPUs, which a Vulkan layer gives lavapipe (installs Vulkan's headers); ARGS="-k raspberry" to choose

@@ -1,6 +1,7 @@
 //! Scores of texts that have a vector for each token.
 
-use super::{Counts, Dim, Operand, Operation, Shape, Shapes, Signature};
+use super::definition::{self, Origin, Pattern, Sought, Step};
+use super::{Counts, Matmul, MaxSum, Op, Operand, Operation, Shape, Shapes, Signature, max_sum};
 use crate::Result;
 use crate::dtype::DType;
 
@@ -14,12 +15,16 @@ use crate::dtype::DType;
 #[serde(deny_unknown_fields, default)]
 pub struct MaxSim {}
 
+const PRODUCTS: Pattern = Pattern::new(
+    "matmul",
+    |op| matches!(op, Op::Matmul(op) if *op == Matmul { transpose_b: true, wide: op.wide, ..Matmul::default() }),
+);
+
 impl Operation for MaxSim {
-    const EVERYWHERE: super::Coverage =
-        super::Coverage::Refused("scores of token vectors: the mode covers the products, `matmul`");
+    const EVERYWHERE: super::Coverage = super::Coverage::Steps;
     const NO_DERIVATIVE: Option<&'static str> = Some(super::vjp::CHOICE);
     #[cfg(test)]
-    const EXAMPLES: &'static [super::Example] = &[("{}", &[], &[])];
+    const EXAMPLES: &'static [super::Example] = &[("{}", &[&[5, 8], &[7, 8], &[3], &[4]], &[])];
     const SIGNATURE: Signature = Signature::of(&[
         Operand::rows("queries").narrow(),
         Operand::rows("documents").narrow(),
@@ -34,14 +39,21 @@ impl Operation for MaxSim {
         if queries.0.len() != 2 || documents.0.len() != 2 || queries.columns() != documents.columns() {
             return Err(of.wrong("documents", format!("[rows, {}] (queries {queries})", queries.columns())));
         }
-        let mut sizes = Vec::new();
-        for name in ["query_starts", "document_starts"] {
-            match of[name].0[..] {
-                [Dim::Fixed(starts)] if starts > 0 => sizes.push(starts - 1),
-                _ => return Err(of.wrong(name, "one axis, a number more than there are texts")),
-            }
-        }
-        Ok(vec![Shape::fixed(&sizes)])
+        max_sum::parts(of, ["query_starts", "document_starts"])
+    }
+
+    fn definition(&self, _operands: &[&Shape]) -> Result<Vec<Step>> {
+        let products = Step::new(Matmul { transpose_b: true, ..Matmul::default() }, &definition::given(0..2));
+        Ok(vec![products, Step::new(MaxSum {}, &[Origin::Step(0), Origin::Operand(2), Origin::Operand(3)])])
+    }
+
+    fn sought() -> Option<Sought> {
+        Some(Sought {
+            pass: "max_sim",
+            priority: 20,
+            tree: Pattern::new("max_sum", |op| matches!(op, Op::MaxSum(_))).of(&[PRODUCTS]),
+            op: |_| Some(MaxSim {}.into()),
+        })
     }
 
     fn flops(&self, operands: &[&Shape], counts: Counts) -> u64 {

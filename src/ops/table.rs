@@ -38,6 +38,7 @@ macro_rules! each_op {
                 linear { Linear = linear }
                 matmul { Matmul = matmul }
                 max_sim { MaxSim = max_sim }
+                max_sum { MaxSum = max_sum }
                 normalize { Normalize = normalize }
                 pool { Pool = pool, PoolBackward = pool_backward }
                 quantize_rows { QuantizeRows = quantize_rows }

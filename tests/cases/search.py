@@ -32,14 +32,27 @@ def top_k_bound(operands: Operands, attributes: Attributes, y: tuple[np.ndarray,
 
 @reference
 def max_sim(operands: Operands, attributes: Attributes) -> np.ndarray:
-    queries, documents, query_starts, document_starts = operands
-    products = queries @ documents.T
-    y = np.zeros((len(query_starts) - 1, len(document_starts) - 1))
-    for j, (first, end) in enumerate(zip(document_starts[:-1], document_starts[1:])):
-        largest = products[:, first:end].max(axis=1, initial=-np.inf)
-        sums = [largest[start:stop].sum() for start, stop in zip(query_starts[:-1], query_starts[1:])]
+    queries, documents, *starts = operands
+    return max_sum([queries @ documents.T, *starts], attributes)
+
+
+@reference
+def max_sum(operands: Operands, attributes: Attributes) -> np.ndarray:
+    x, row_starts, column_starts = operands
+    y = np.zeros((len(row_starts) - 1, len(column_starts) - 1))
+    for j, (first, end) in enumerate(zip(column_starts[:-1], column_starts[1:])):
+        largest = x[:, first:end].max(axis=1, initial=-np.inf)
+        sums = [largest[start:stop].sum() for start, stop in zip(row_starts[:-1], row_starts[1:])]
         y[:, j] = sums if end > first else -1e9
     return y
+
+
+@bounded
+def max_sum_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> np.ndarray:
+    """As if every maximum were of the largest magnitudes."""
+    x, *starts = operands
+    most = int(np.diff(starts[0]).max(initial=0))
+    return summed(most, np.maximum(max_sum([np.abs(x), *starts], attributes), 0)) + TINY
 
 
 @bounded
@@ -54,6 +67,11 @@ def max_sim_bound(operands: Operands, attributes: Attributes, y: np.ndarray) -> 
 def texts(v: Values, depth: int, queries: tuple[int, ...], documents: tuple[int, ...]) -> list[np.ndarray]:
     """Vectors of texts with so many rows each."""
     return [v.plain(sum(queries), depth), v.plain(sum(documents), depth), offsets(*queries), offsets(*documents)]
+
+
+def parts(x: np.ndarray, rows: tuple[int, ...], columns: tuple[int, ...]) -> list[np.ndarray]:
+    """A matrix in parts of so many rows and of so many columns."""
+    return [x, offsets(*rows), offsets(*columns)]
 
 
 def cases() -> list[OpCase]:
@@ -95,4 +113,12 @@ def cases() -> list[OpCase]:
     none = lambda v: texts(v, 8, (0, 0), (3, 0, 2))  # noqa: E731
     found += [OpCase("max_sim", "no-rows", none), OpCase("max_sim", "no-texts", lambda v: texts(v, 8, (5,), ()))]
     few = lambda v: texts(v, 64, (5,), (3, 4))  # noqa: E731
-    return [*found, OpCase("max_sim", "few-rows-float16", few, dtype="float16")]
+    found.append(OpCase("max_sim", "few-rows-float16", few, dtype="float16"))
+    # Around the eight rows that are met together, and 64 columns.
+    for rows, columns in (((3,), (5,)), ((0, 7, 8, 9, 33), documents), ((2, 0), (0, 0)), ((5,), ()), ((0,), (3, 4))):
+        name = f"{shape_name(*rows)}-{shape_name(*columns)}"
+        make = lambda v, r=rows, c=columns: parts(v.plain(sum(r), sum(c)), r, c)  # noqa: E731
+        found.append(OpCase("max_sum", name, make))
+    narrow = lambda v: parts(v.plain(3, 5), (1, 2), (5, 0))  # noqa: E731
+    found.append(OpCase("max_sum", "float16", narrow, dtype="float16"))
+    return [*found, OpCase("max_sum", "not-finite", lambda v: parts(v.not_finite(24, 81), (20, 4), (64, 1, 16)))]

@@ -20,19 +20,21 @@ from grilly.program import Graph
 
 #: Rows, terms and columns: more terms than a step has, and rows and columns beyond whole tiles.
 ROWS, DEPTH, COLUMNS = 72, 80, 88
+#: Whether to make all calls. A software driver takes seconds to compile a kernel, minutes for the widest heads: `make
+#: test-devices` runs each kernel, and such calls as differ most from the first.
+LONG = "GRILLY_TEST_LONG" in os.environ
 #: The same for 16 bits where the last step is not whole, and where rows start at multiples of 8, 4 or 2 elements or 1:
 #: the first ones of all products.
-WIDTHS = ((9, 1000, 7), (72, 1002, 34), (65, 20, 12), (9, 312, 1000), (9, 384, 1018), (9, 18, 1), (72, 34, 1001))
-OF_ALL = 3
-#: Columns of heads; of the widest a software driver takes minutes to compile the kernels.
-LONG = "GRILLY_TEST_LONG" in os.environ
-HEADS = (25, 26, 40, *((72, 200, 224) if LONG else ()))
+WIDTHS = ((72, 1002, 34), (9, 1000, 7), (72, 34, 1001))
+WIDTHS += ((65, 20, 12), (9, 312, 1000), (9, 384, 1018), (9, 18, 1)) if LONG else ()
+OF_ALL = 4 if LONG else 1
+#: Columns of heads.
+HEADS = (25, 26, *((40, 72, 200, 224) if LONG else ()))
 #: What else attention with terms by distance has, by the columns of its heads.
-DISTANCES: dict[int, dict[str, Any]] = {
-    24: {"distances": [24, 0], "causal": True},
-    28: {"distances": [None, 0], "scale": -0.25, "soft_cap": 1.5},
-}
-DISTANCES |= {16: {"distances": [0, 16]}, 32: {"distances": [32, None], "scale": -0.25}} if LONG else {}
+DISTANCES: dict[int, dict[str, Any]] = {24: {"distances": [24, 0], "causal": True}}
+if LONG:
+    DISTANCES |= {16: {"distances": [0, 16]}, 32: {"distances": [32, None], "scale": -0.25}}
+    DISTANCES |= {28: {"distances": [None, 0], "scale": -0.25, "soft_cap": 1.5}}
 #: Types of matrices, by the elements, and the shapes that kernels' names do not have.
 TYPES = {"float32": "f16_f32", "float16": "f16_f32", "bfloat16": "bf16_f32", "int8": "s8_s32"}
 USUAL = {"f16_f32": "16x16x16", "bf16_f32": "16x16x16", "s8_s32": "16x16x32"}
@@ -185,7 +187,7 @@ def integers() -> Iterator[Call]:
         yield Call(f"{levels}-sums", "integer_linear", [q, weight], plain, "int8", ("integer-linear-matrix{}",))
         operands = [q, scale, weight, weight_scale, bias]
         yield Call(f"{levels}-scaled", "quantized_linear", operands, given, "int8", ("quantized-linear-matrix{}",))
-        for columns in (1, 34, 87):
+        for columns in (1, 34, 87) if LONG else (87,):
             some, own = weight[:columns], [q, scale, *(value[:columns] for value in operands[2:])]
             name = f"{levels}-{columns}"
             yield Call(f"{name}-sums", "integer_linear", [q, some], plain, "int8", ("integer-linear-matrix{}",))
@@ -219,7 +221,7 @@ def heads() -> Iterator[Call]:
     texts = attending.offsets(5, 40, 33)
     for dtype, width in product(FLOATS, HEADS):
         # In float32 eights of a row are split by as many lanes; bfloat16 is cast in quads.
-        if dtype == "float32" and (width > (64 if LONG else 26) or width % 2) or dtype == "bfloat16" and width % 8:
+        if dtype == "float32" and (not LONG or width > 64 or width % 2) or dtype == "bfloat16" and width % 8:
             continue
         own, rng = "float16" if dtype == "bfloat16" else dtype, np.random.default_rng(5)
         sizes = (2 * width, width, width)

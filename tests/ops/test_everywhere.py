@@ -150,10 +150,10 @@ def test_training_of_programs_layers_and_models_is_refused(numerics):
         graph.program([softened], device="cpu")
 
 
-def test_of_inference_only_parts_of_attention_and_maxsim_are_refused():
+def test_of_inference_only_parts_of_attention_are_refused():
     refused = {name: told for name, told in _core.everywhere_rows() if told not in everywhere_page.TOLD}
     others = {name for name, told in refused.items() if "inference" not in told}
-    assert others == {"attention_bias", "attention_mask", "attention_output", "attention_scores", "max_sim"}
+    assert others == {"attention_bias", "attention_mask", "attention_output", "attention_scores"}
 
 
 def test_arrays_of_16_bits_are_refused_by_name(numerics):

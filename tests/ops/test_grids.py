@@ -18,7 +18,7 @@ IDS, ROWS, TEXTS = 4 * 65_535 + 1, 16 * 65_535 + 1, 65_536 + 100
 #: Sizes beyond the limit with one row a workgroup, with tiles of 16 to 128 rows, and with eight of those.
 SIZES = (70_000, 1_100_000, 9_000_000, 67_200_000)
 #: What docs/guides/devices.md says is refused.
-REFUSED = {"attention_output", "expert_linear", "max_sim", "pool", "pool_backward", "token_convolution"}
+REFUSED = {"attention_output", "expert_linear", "max_sim", "max_sum", "pool", "pool_backward", "token_convolution"}
 slow = pytest.mark.skipif(not LONG, reason="minutes on a software driver")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from grilly.closed import closed
 from grilly.search.blocks import Block, Grown, OnDevice, rows_of_block
 from grilly.search.rows import KINDS, Call
 from grilly.search.vectors import checked
-from grilly.token_matrices import EMPTY, matrices
+from grilly.token_matrices import matrices
 
 __all__ = ["Texts", "max_sim_on"]
 
@@ -103,28 +102,8 @@ class Texts:
     def scores(self, queries: list[_core.Array], block: list[_core.Array]) -> _core.Array:
         """Scores of all queries with the texts of a block `(Q, N)`."""
         *rows, starts = block
-        return max_sim(self.call, queries[0], self.kind.decode(self.call, rows, self.columns), queries[1], starts)
-
-
-def max_sim(
-    call: Call, queries: _core.Array, documents: _core.Array, query_starts: _core.Array, starts: _core.Array
-) -> _core.Array:
-    """Scores `(Q, N)` of packed texts, float32; -1e9 for a document without vectors."""
-    if not call.is_everywhere:
-        return call("max_sim", queries, documents, query_starts, starts)[0]
-    # The products have the same bits everywhere; sums are added in order.
-    products = call("matmul", queries, documents, transpose_b=True)[0].numpy()
-    rows, columns = (list(pairwise(each.numpy().tolist())) for each in (query_starts, starts))
-    scores = np.zeros((len(rows), len(columns)), np.float32)
-    for column, (first, end) in enumerate(columns):
-        if first == end:
-            scores[:, column] = EMPTY
-            continue
-        largest = products[:, first:end].max(axis=1)
-        for row, (begin, stop) in enumerate(rows):
-            for value in largest[begin:stop]:
-                scores[row, column] += value
-    return queries.engine.upload(scores)
+        documents = self.kind.decode(self.call, rows, self.columns)
+        return self.call("max_sim", queries[0], documents, queries[1], starts)[0]
 
 
 def max_sim_on(

@@ -181,6 +181,11 @@ impl Operand {
         Operand::new(name, Role::Offsets { of, axis: Axis::Rows, all: true })
     }
 
+    /// Boundaries between the columns of the operand `of`, from 0 to their number.
+    pub(in crate::ops) const fn offsets_of_columns(name: &'static str, of: &'static str) -> Self {
+        Operand::new(name, Role::Offsets { of, axis: Axis::Columns, all: true })
+    }
+
     /// Boundaries between the elements of the operand `of`, from 0 to their number.
     pub(in crate::ops) const fn offsets_of_elements(name: &'static str, of: &'static str) -> Self {
         Operand::new(name, Role::Offsets { of, axis: Axis::Elements, all: true })

@@ -1,14 +1,13 @@
 //! Scores of texts that have a vector for each token: products with all queries' rows, some documents at a time.
 
 use super::Scratched;
+use super::max_sum::{EMPTY, larger};
 use crate::Result;
 use crate::backend::cpu::matmul::{Packed, multiply};
 use crate::backend::cpu::simd::Finish;
 use crate::backend::cpu::step::Step;
 use crate::ops::MaxSim;
 
-/// The score of a document without rows.
-const EMPTY: f32 = -1e9;
 /// Products in memory at a time.
 const MOST: usize = 1 << 19;
 
@@ -54,8 +53,7 @@ pub(super) fn max_sim(step: &Step<'_>, _: &MaxSim, (out, scratch): Scratched<'_>
             let own = [first + number, first + number + 1].map(|document| (starts[document] as usize - begins) * rows);
             for row in products[own[0]..own[1]].chunks_exact(rows) {
                 for (most, x) in largest.iter_mut().zip(row) {
-                    // NaN is preserved.
-                    *most = if *x > *most || x.is_nan() { *x } else { *most };
+                    *most = larger(*most, *x);
                 }
             }
         }));

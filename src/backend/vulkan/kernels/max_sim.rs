@@ -1,12 +1,13 @@
-//! Dispatch of `max_sim`, on matrix cores where there are some.
+//! Dispatch of `max_sim`, on matrix cores where there are some, and of `max_sum`.
 
 use super::builds::{Fit, How, Row, choose};
 use crate::Result;
 use crate::backend::vulkan::generated::max_sim::{Constants, KERNEL};
-use crate::backend::vulkan::generated::{PairTile, TextPairs, max_sim_matrix};
+use crate::backend::vulkan::generated::{PairTile, TextPairs, max_sim_matrix, max_sum};
 use crate::backend::vulkan::kernel::{Extent, Variant};
 use crate::backend::vulkan::lowering::Lowering;
-use crate::ops::{Counts, MaxSim};
+use crate::dtype::DType;
+use crate::ops::{Counts, MaxSim, MaxSum};
 
 /// Documents of a workgroup of `max-sim-matrix.glsl`, and queries at most.
 const EACH: u32 = 16;
@@ -55,4 +56,13 @@ pub fn max_sim(to: &mut Lowering<'_>, _: &MaxSim) -> Result<()> {
     };
     let build = (chosen.make)(to, TextPairs { queries, documents, depth: depth as u32 }, chosen.tile)?;
     to.add(build, "", &[], [Extent::Fixed(across), Extent::Fixed(down), Extent::Continued { axis: 0 }])
+}
+
+/// `max_sum`
+pub fn max_sum(to: &mut Lowering<'_>, _: &MaxSum) -> Result<()> {
+    let size = |place: usize| to.shape(place).rows().size(Counts::default()) as u32 - 1;
+    let (row_parts, column_parts) = (size(1), size(2));
+    let push = max_sum::Push { columns: to.shape(0).columns() as u32, column_parts };
+    let build = to.own(DType::F32, push, max_sum::Constants {})?;
+    to.add(build, "", &[], [Extent::Fixed(column_parts), Extent::Fixed(row_parts), Extent::Continued { axis: 0 }])
 }

@@ -18,7 +18,7 @@ mod softmax;
 mod token_convolution;
 
 use self::quantized::Same;
-use super::{Memory, dequantize_rows, integer_linear, quantize_rows, quantized_linear, set_rows, top_k};
+use super::{Memory, dequantize_rows, integer_linear, max_sum, quantize_rows, quantized_linear, set_rows, top_k};
 use crate::backend::cpu::simd::{Standard, sum_in_chains};
 use crate::backend::cpu::step::Step;
 use crate::ops::Op;
@@ -43,6 +43,7 @@ pub(super) fn run(step: &Step<'_>, op: &Op, memory: Memory<'_, '_>) -> Result<()
         Op::LayerNorm(op) => norms::layer_norm(step, op, memory.into()),
         Op::Linear(op) => linear::linear(step, op, memory.into()),
         Op::Matmul(op) => matmul::matmul(step, op, memory.into()),
+        Op::MaxSum(_) => max_sum::with::<Same>(step, memory.into()),
         Op::Normalize(op) => norms::normalize(step, op, memory.into()),
         Op::Pool(op) => pool::pool(step, op, memory.into()),
         Op::QuantizeRows(op) => quantize_rows::quantize_rows(step, op, memory.into()),
