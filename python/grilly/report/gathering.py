@@ -44,6 +44,39 @@ def top_k_bound(operands: Operands, attributes: Attributes, y: Any) -> Any:
 
 
 @reference
+def max_sum(operands: Operands, attributes: Attributes) -> Any:
+    x, row_starts, column_starts = operands
+    y = np.zeros((len(row_starts) - 1, len(column_starts) - 1))
+    for j, (first, end) in enumerate(zip(column_starts[:-1], column_starts[1:], strict=True)):
+        largest = x[:, first:end].max(axis=1, initial=-np.inf)
+        parts = zip(row_starts[:-1], row_starts[1:], strict=True)
+        y[:, j] = [largest[start:stop].sum() for start, stop in parts] if end > first else -1e9
+    return y
+
+
+@bounded
+def max_sum_bound(operands: Operands, attributes: Attributes, y: Any) -> Any:
+    """As if every maximum were of the largest magnitudes."""
+    x, *starts = operands
+    most = int(np.diff(starts[0]).max(initial=0))
+    return summed(most, np.maximum(max_sum([np.abs(x), *starts], attributes), 0)) + TINY
+
+
+@reference
+def max_sim(operands: Operands, attributes: Attributes) -> Any:
+    queries, documents, *starts = operands
+    return max_sum([queries @ documents.T, *starts], attributes)
+
+
+@bounded
+def max_sim_bound(operands: Operands, attributes: Attributes, y: Any) -> Any:
+    queries, documents, *starts = operands
+    most = int(np.diff(starts[0]).max(initial=0))
+    sizes = max_sim([np.abs(queries), np.abs(documents), *starts], attributes)
+    return summed(queries.shape[1] + most, np.maximum(sizes, 0)) + TINY
+
+
+@reference
 def token_convolution(operands: Operands, attributes: Attributes) -> Any:
     x, weight, offsets = operands
     before, taps = attributes["before"], weight.shape[2]

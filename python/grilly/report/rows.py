@@ -13,6 +13,10 @@ from grilly.report.row import UNITS, Row, Values
 __all__ = ["ROWS"]
 
 
+#: Vectors of documents, around steps of 16 and 64.
+DOCUMENTS = (0, 1, 15, 16, 17, 63, 64, 65, 130, 3)
+
+
 def offsets(*lengths: int) -> Any:
     """Boundaries of texts of these lengths."""
     return np.r_[0, np.cumsum(lengths)].astype(np.int32)
@@ -198,6 +202,8 @@ def in_floats() -> list[Row]:
             lambda v: [v.plain(97, 65), v.plain(97, 13, 4), offsets(31, 0, 32, 1, 33)],
             {"before": 1},
         ),
+        Row("max_sim", "96-4", lambda v: [v.plain(4, 96), v.plain(374, 96), offsets(4), offsets(*DOCUMENTS)]),
+        Row("max_sum", "3-5", lambda v: [v.plain(3, 5), offsets(3), offsets(5)]),
         Row("top_k", "5x65-10", lambda v: [v.plain(5, 65)], {"count": 10}),
         Row("route", "normalized-255x2x8", lambda v: [3 * v.plain(255, 8)], {"top_k": 2, "normalized": True}),
         Row(
