@@ -130,13 +130,13 @@ def spills(now: Rows) -> list[str]:
 
 
 def unit_tests() -> str:
-    """That of the core's unit tests, which lower the plans."""
-    command = ["cargo", "test", "-q", "-p", "grilly", "--release", "--locked", "--lib", "--no-run"]
+    """That of the core's unit tests, which lower the plans, with the features that `make test-rust` builds."""
+    command = "cargo test -q --workspace --exclude grilly-benches --release --locked --lib --no-run".split()
     finished = subprocess.run(
         [*command, "--message-format", "json"], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True
     )
     told = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{")]
-    return next(line["executable"] for line in reversed(told) if line.get("executable"))
+    return next(line["executable"] for line in told if line.get("executable") and line["target"]["name"] == "grilly")
 
 
 def compiled(binary: str, family: str, long: bool = False) -> tuple[Rows, list[str]]:
