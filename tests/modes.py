@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+import conftest  # which names the driver
 import dispatched
 import lavapipe
 from dispatched import Mode, Tests
@@ -122,7 +123,7 @@ def missing_of(group: list[Wanted], record: dict[Mode, Tests], every: set[str]) 
 def complete_modes(group: list[Wanted], tests: Tests, every: set[str]) -> bool:
     """Whether the tests that ran again, in the one environment of these modes, passed."""
     left, passed = dict(tests), True
-    while missing := missing_of(group, dispatched.read(), every):
+    while time.time() < conftest.UNTIL and (missing := missing_of(group, dispatched.read(), every)):
         again = chosen(left, missing, dispatched.highest_costs())
         if not again:
             break
@@ -149,8 +150,6 @@ def show_idle(every: set[str], features: set[str]) -> None:
 
 def complete() -> None:
     """Runs again what did not run in some mode, and fails where that leaves something out."""
-    import conftest  # which names the driver
-
     import grilly
 
     device = next((device for device in grilly.info()["devices"] if "llvmpipe" in device["name"]), None)
