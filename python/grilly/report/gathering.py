@@ -57,9 +57,8 @@ def max_sum(operands: Operands, attributes: Attributes) -> Any:
 @bounded
 def max_sum_bound(operands: Operands, attributes: Attributes, y: Any) -> Any:
     """As if every maximum were of the largest magnitudes."""
-    x, *starts = operands
-    most = int(np.diff(starts[0]).max(initial=0))
-    return summed(most, np.maximum(max_sum([np.abs(x), *starts], attributes), 0)) + TINY
+    most = int(np.diff(operands[1]).max(initial=0))
+    return summed(most, np.maximum(magnitude("max_sum", operands, attributes), 0)) + TINY
 
 
 @reference
@@ -70,10 +69,8 @@ def max_sim(operands: Operands, attributes: Attributes) -> Any:
 
 @bounded
 def max_sim_bound(operands: Operands, attributes: Attributes, y: Any) -> Any:
-    queries, documents, *starts = operands
-    most = int(np.diff(starts[0]).max(initial=0))
-    sizes = max_sim([np.abs(queries), np.abs(documents), *starts], attributes)
-    return summed(queries.shape[1] + most, np.maximum(sizes, 0)) + TINY
+    terms = operands[0].shape[1] + int(np.diff(operands[2]).max(initial=0))
+    return summed(terms, np.maximum(magnitude("max_sim", operands, attributes), 0)) + TINY
 
 
 @reference

@@ -202,7 +202,9 @@ def in_floats() -> list[Row]:
             lambda v: [v.plain(97, 65), v.plain(97, 13, 4), offsets(31, 0, 32, 1, 33)],
             {"before": 1},
         ),
-        Row("max_sim", "96-4", lambda v: [v.plain(4, 96), v.plain(374, 96), offsets(4), offsets(*DOCUMENTS)]),
+        Row(
+            "max_sim", "96-4", lambda v: [v.plain(4, 96), v.plain(sum(DOCUMENTS), 96), offsets(4), offsets(*DOCUMENTS)]
+        ),
         Row("max_sum", "3-5", lambda v: [v.plain(3, 5), offsets(3), offsets(5)]),
         Row("top_k", "5x65-10", lambda v: [v.plain(5, 65)], {"count": 10}),
         Row("route", "normalized-255x2x8", lambda v: [3 * v.plain(255, 8)], {"top_k": 2, "normalized": True}),
