@@ -1,10 +1,10 @@
 //! Scores of texts that have a vector for each token: products with all queries' rows, some documents at a time.
 
 use super::Scratched;
-use super::max_sum::{EMPTY, larger};
+use super::max_sum::EMPTY;
 use crate::Result;
 use crate::backend::cpu::matmul::{Packed, multiply};
-use crate::backend::cpu::simd::Finish;
+use crate::backend::cpu::simd::{Finish, nan_max};
 use crate::backend::cpu::step::Step;
 use crate::ops::MaxSim;
 
@@ -53,7 +53,7 @@ pub(super) fn max_sim(step: &Step<'_>, _: &MaxSim, (out, scratch): Scratched<'_>
             let own = [first + number, first + number + 1].map(|document| (starts[document] as usize - begins) * rows);
             for row in products[own[0]..own[1]].chunks_exact(rows) {
                 for (most, x) in largest.iter_mut().zip(row) {
-                    *most = larger(*most, *x);
+                    *most = nan_max(*most, *x);
                 }
             }
         }));

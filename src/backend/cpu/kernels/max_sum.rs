@@ -2,6 +2,7 @@
 
 use super::functions::{Floats, Own};
 use crate::Result;
+use crate::backend::cpu::simd::nan_max;
 use crate::backend::cpu::step::Step;
 use crate::ops::MaxSum;
 
@@ -22,7 +23,7 @@ pub(super) fn with<F: Floats>(step: &Step<'_>, out: &mut [f32]) -> Result<()> {
             let x = &x[row * columns..][..columns];
             for (y, own) in y.iter_mut().zip(starts.windows(2)) {
                 let own = &x[own[0] as usize..own[1] as usize];
-                *y += own.iter().fold(f32::NEG_INFINITY, |most, x| larger(most, F::read(*x)));
+                *y += own.iter().fold(f32::NEG_INFINITY, |most, x| nan_max(most, F::read(*x)));
             }
         }
         for (y, own) in y.iter_mut().zip(starts.windows(2)) {
@@ -30,10 +31,4 @@ pub(super) fn with<F: Floats>(step: &Step<'_>, out: &mut [f32]) -> Result<()> {
         }
     }));
     Ok(())
-}
-
-/// The larger of two, NaN if either is NaN.
-#[inline(always)]
-pub(super) fn larger(a: f32, b: f32) -> f32 {
-    if b > a || b.is_nan() { b } else { a }
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::Result;
+use crate::backend::cpu::simd::nan_max;
 use crate::backend::cpu::step::Step;
 use crate::ops::{Pool, PoolBackward, PoolMode};
 
@@ -40,8 +41,7 @@ fn one(mode: PoolMode, tokens: &[f32], skipped: usize, y: &mut [f32]) {
             y.fill(f32::NEG_INFINITY);
             for row in rows.skip(skipped) {
                 for (y, x) in y.iter_mut().zip(row) {
-                    // NaN is preserved.
-                    *y = if *x > *y || x.is_nan() { *x } else { *y };
+                    *y = nan_max(*y, *x);
                 }
             }
         }

@@ -3,6 +3,7 @@
 use super::functions::{canonical, div, mul, settle};
 use super::sum;
 use crate::Result;
+use crate::backend::cpu::simd::nan_max;
 use crate::backend::cpu::step::Step;
 use crate::ops::reduce::Stage;
 use crate::ops::{Reduce, ReduceKind};
@@ -59,19 +60,13 @@ fn plain([x]: [f32; 1]) -> f32 {
     x
 }
 
-/// NaN is preserved.
-#[inline(always)]
-fn larger(most: f32, x: f32) -> f32 {
-    if x > most || x.is_nan() { x } else { most }
-}
-
 /// Of settled numbers the sum, the largest or the squared deviations; then the sum of weights, whether any is positive, or the
 /// mean.
 #[inline(always)]
 fn part(kind: ReduceKind, x: &mut [f32], weights: Option<&[f32]>) -> [f32; 2] {
     if kind == ReduceKind::Max {
         let seen = |k: &usize| weights.is_none_or(|weights| settle(weights[*k]) > 0.0);
-        let most = (0..x.len()).filter(seen).map(|k| x[k]).fold(f32::NEG_INFINITY, larger);
+        let most = (0..x.len()).filter(seen).map(|k| x[k]).fold(f32::NEG_INFINITY, nan_max);
         return [most, f32::from((0..x.len()).any(|k| seen(&k)))];
     }
     let total = match weights {
@@ -91,7 +86,7 @@ fn part(kind: ReduceKind, x: &mut [f32], weights: Option<&[f32]>) -> [f32; 2] {
 /// The same of the whole from those of its chunks.
 #[inline(always)]
 fn join(kind: ReduceKind, weighted: bool, n: usize, [values, seconds]: &mut [Vec<f32>; 2]) -> [f32; 2] {
-    let most = |of: &[f32]| of.iter().copied().fold(f32::NEG_INFINITY, larger);
+    let most = |of: &[f32]| of.iter().copied().fold(f32::NEG_INFINITY, nan_max);
     match kind {
         ReduceKind::Max => [most(&values[..]), if weighted { most(&seconds[..]) } else { 0.0 }],
         ReduceKind::Deviation => {
