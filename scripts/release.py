@@ -137,6 +137,7 @@ def source(folder: Path) -> None:
     publish(folder, version, **given)
     # Built with the tools that are there, and beside what is compiled already.
     for name in (".venv", "target"):
+        (ROOT / name).mkdir(exist_ok=True)
         (folder / name).symlink_to(ROOT / name, target_is_directory=True)
 
 

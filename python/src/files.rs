@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use grilly::Error;
-use grilly::text::files::{self, Unread};
+use grilly::text::files::{self, Opened, State, Unread};
 use grilly::text::passages::{self, Cutter, Passage, Placed};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyBytes;
 
 use crate::error::{PyResult, Raised};
 use crate::lock;
@@ -16,24 +16,39 @@ use crate::tokenizer::Tokenizer;
 
 /// Line, digest and text.
 type Part<'py> = (usize, Bound<'py, PyBytes>, String);
-/// The parts of a file; why it has none, or `""`; whether it may have some the next time, as it is.
-type Read<'py> = (Vec<Part<'py>>, String, bool);
-/// Size and time of each file by its path, paths that are not UTF-8, and what is left out with the reason.
-type Listed<'py> = (Bound<'py, PyDict>, Vec<OsString>, Vec<(String, String)>);
+/// The state of a file, whose time is -1 if it was changed a moment ago; its parts; why it has none, or `""`; whether it may have
+/// some the next time, as it is.
+type Read<'py> = (Option<State>, Vec<Part<'py>>, String, bool);
+/// The paths of files, those that are not UTF-8, and what is left out with the reason.
+type Listed = (Vec<String>, Vec<OsString>, Vec<(String, String)>);
 
 fn parts(py: Python<'_>, found: Vec<Passage>) -> Vec<Part<'_>> {
     found.into_iter().map(|part| (part.line, PyBytes::new(py, &part.digest), part.text)).collect()
 }
 
-/// The files below a folder, in order; the time of those that were changed at `recent` or later is -1.
+/// A file's state, whose time is -1 if it was changed at `recent` or later.
+fn settled(state: Option<State>, recent: i64) -> Option<State> {
+    state.map(|(size, changed)| (size, if changed < recent { changed } else { -1 }))
+}
+
+/// The files below a folder, in order.
 #[pyfunction]
-pub(crate) fn walk_files(py: Python<'_>, root: Location, recent: i64) -> PyResult<Listed<'_>> {
+pub(crate) fn walk_files(py: Python<'_>, root: Location) -> PyResult<Listed> {
     let found = lock::without(py, || files::walk(&root.0))?;
-    let files = PyDict::new(py);
-    for (path, size, changed) in found.files {
-        files.set_item(path, (size, if changed < recent { changed } else { -1 }))?;
-    }
-    Ok((files, found.unnamed, found.problems))
+    Ok((found.files, found.unnamed, found.problems))
+}
+
+/// The states of files, None of one that has none now; the time of those that were changed at `recent` or later is -1.
+#[pyfunction]
+pub(crate) fn file_states(
+    py: Python<'_>,
+    folder: Location,
+    paths: List<'_, '_>,
+    recent: i64,
+) -> PyResult<Vec<Option<State>>> {
+    let paths = text::strings(paths, "paths")?;
+    let found = lock::without(py, || files::states(&folder.0, &paths))?;
+    Ok(found.into_iter().map(|state| settled(state, recent)).collect())
 }
 
 /// The text of a file; None if it is not one.
@@ -59,13 +74,17 @@ pub(crate) fn read_files<'py>(
     limit: usize,
     folder: Location,
     paths: List<'_, '_>,
+    recent: i64,
 ) -> PyResult<Vec<Read<'py>>> {
     let paths = text::strings(paths, "paths")?;
     let found = tokenizer.cutting(py, limit, |cutter| files::read(&folder.0, &paths, cutter))?;
-    let read = |own| match own {
-        Ok(found) => (parts(py, found), String::new(), false),
-        Err(Unread::File(error)) => (Vec::new(), files::reason(&error), true),
-        Err(Unread::Text(error)) => (Vec::new(), error.to_string(), !matches!(error, Error::InvalidArgument(_))),
+    let read = |own: Opened| {
+        let (parts, problem, again) = match own.passages {
+            Ok(found) => (parts(py, found), String::new(), false),
+            Err(Unread::File(error)) => (Vec::new(), files::reason(&error), true),
+            Err(Unread::Text(error)) => (Vec::new(), error.to_string(), !matches!(error, Error::InvalidArgument(_))),
+        };
+        (settled(own.state, recent), parts, problem, again)
     };
     Ok(found.into_iter().map(read).collect())
 }

@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use crate::embed::EmbeddingModel;
     #[pymodule_export]
-    use crate::files::{cut_passages, paragraphs, read_files, read_text, walk_files};
+    use crate::files::{cut_passages, file_states, paragraphs, read_files, read_text, walk_files};
     #[pymodule_export]
     use crate::flash::{flash_rows, flash_select, flash_shared_memory, flash_validate};
     #[pymodule_export]

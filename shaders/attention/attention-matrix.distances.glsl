@@ -16,10 +16,14 @@ const uint APART_BY = TILE + KEYS;
 const uint OF_KEYS = BY_QUERY ? APART_BY : 0u;
 shared uvec4 by_distance[(OF_KEYS + (BY_KEY ? APART_BY : 0u)) * STRIDE];
 // Two matrices of a subgroup side by side: products of its queries, or of as many keys as a matrix has columns, with rows of the
-// above. Rows start at different banks.
+// above. Rows start at different banks. In quads: matrices are stored at multiples of sixteen bytes.
 const uint SIDE = 2u * MATRIX_N + 8u;
 const uint SIDES = MATRIX_N * SIDE;
-shared float beside[SUBGROUPS * SIDES];
+shared vec4 beside[SUBGROUPS * SIDES / 4u];
+
+float beside_at(uint at) {
+    return beside[at / 4u][at % 4u];
+}
 
 // Loads the rows for a block of keys from `at` on, for queries from position `place` on.
 void load_distances(uint at, int place) {
@@ -53,13 +57,13 @@ void add_distances(LEFT query[SLICES]) {
                 coopMatLoad(a, by_distance, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                 part = coopMatMulAdd(query[i], a, part);
             }
-            coopMatStore(part, beside, own + MATRIX_N * ((n + m) % 2u), SIDE, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatStore(part, beside, (own + MATRIX_N * ((n + m) % 2u)) / 4u, SIDE / 4u, gl_CooperativeMatrixLayoutRowMajor);
         }
         subgroupBarrier();
         [[unroll]] for (uint e = 0u; e < ELEMENTS; e++) {
             uint row = row_of(e / ROW_ELEMENTS);
             uint far = column_of(e) + MATRIX_M - 1u - row;
-            score[n][e] += beside[own + row * SIDE + (far + MATRIX_N * n) % (2u * MATRIX_N)];
+            score[n][e] += beside_at(own + row * SIDE + (far + MATRIX_N * n) % (2u * MATRIX_N));
         }
         subgroupBarrier();
     }
@@ -77,13 +81,13 @@ void add_distances(LEFT query[SLICES]) {
                     coopMatLoad(b, by_distance, at, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                     part = coopMatMulAdd(key, b, part);
                 }
-                coopMatStore(part, beside, own + first * SIDE + MATRIX_N * m, SIDE, gl_CooperativeMatrixLayoutRowMajor);
+                coopMatStore(part, beside, (own + first * SIDE + MATRIX_N * m) / 4u, SIDE / 4u, gl_CooperativeMatrixLayoutRowMajor);
             }
         }
         subgroupBarrier();
         [[unroll]] for (uint e = 0u; e < ELEMENTS; e++) {
             uint far = column_of(e) + MATRIX_M - 1u - row_of(e / ROW_ELEMENTS);
-            score[n][e] += sign * beside[own + column_of(e) * SIDE + far];
+            score[n][e] += sign * beside_at(own + column_of(e) * SIDE + far);
         }
         subgroupBarrier();
     }

@@ -3,31 +3,40 @@
 // largest element; a row of v by its own, whose factor the weights take, and these by the largest of a row in a block.
 // Rows that see a key, a value or a query with NaN, infinity or numbers outside the range of split.glsl are computed alone,
 // by plain sums.
-// Grid: x = floor(T / TILE) + B tiles of TILE = MATRIX_M SUBGROUPS queries of one text, continued along z; y = heads. A
-// subgroup has MATRIX_M rows.
+// With PREPARED, for wide heads, keys and values are split by split-heads before.
+// Grid: x = floor(T / TILE) + B tiles of TILE = MATRIX_M SUBGROUPS / PARTS queries of one text, continued along z; y = heads. PARTS
+// subgroups have MATRIX_M rows.
 // Reduction order: keys in blocks of KEYS from the text's first; within a block, and within two matrices' columns of a score, the order
-// of the device's matrix cores, products of high and low parts first. A block without visible keys for a row changes none of
+// of the device's matrix cores, products of high and low parts first; terms of a score by parts of the columns. A block without visible keys for a row changes none of
 // its bits.
 // Assumes: offsets [B + 1] increase to the rows of q and k; HEAD_DIM is even, it, strides and columns are multiples of UNIT, in which
-// the latter two are counted; MATRIX_N = MATRIX_K, of which the columns past HEAD_DIM are zeros, with the matrix layout that matrix-layout.glsl finds; KEYS a multiple of 32.
+// the latter two are counted; MATRIX_N = MATRIX_K, of which the columns past HEAD_DIM are zeros, with the matrix layout that matrix-layout.glsl finds; KEYS a multiple of MATRIX_N.
 //# # float32 on matrix cores; where there are none, or for narrow and wide heads, `attention` runs.
-//# # k is head_dim; wider heads are not faster than plain ones.
+//# # k is head_dim; wider heads are not faster than plain ones, unless they are prepared.
 //# made_of = { constants = "Blocks" }
 //# [[variants]]
 //# # Of numbers NVIDIA's driver makes faster code than of constants.
 //# name = "rows-in-quads"
 //# needs = ["matrix_rows_in_quads", "matrix_rows_in_lanes", "coopmat_f16_f32_16x16x16", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
-//# when = ["subgroup_size >= 32", "subgroup_size <= 32", "k % 2", "k >= 8", "k <= 80"]
+//# when = ["subgroup_size >= 32", "subgroup_size <= 32", "k % 2", "k >= 8", "k <= 256"]
 //# defines = { MATRIX_M = "16u", MATRIX_N = "16u", MATRIX_K = "16u", LANES = "32u", ROW_LANES = "4u", RUN = "2u" }
 //#
 //# [[variants]]
 //# matrices = "f16_f32"
 //# needs = ["matrix_rows_in_lanes", "float16", "subgroup_shuffle", "subgroup_arithmetic", "subgroup_vote"]
-//# when = ["k % 2", "k >= 8", "k <= 80"]
+//# when = ["k % 2", "k >= 8", "k <= 256"]
+//#
+//# [builds]
+//# attention-split-prepared = { define = "PREPARED" }
 #include "stored.glsl"
 #include "matrix/cooperative-matrix.glsl"
 #include "matrix/units.glsl"
+
+// Subgroups that share rows: the queries and results of wide heads do not fit the registers of one.
+layout(constant_id = 12) const uint SHARING = 1;
+#define PARTS SHARING
 #include "attention/attention-tile.glsl"
+#include "attention-matrix.parts.glsl"
 
 // Numbers that are read at once.
 layout(constant_id = 8) const uint UNIT = 4;
@@ -134,10 +143,11 @@ void main() {
         tainted = 0u;
     }
     barrier();
+    uint own_eighth = own_column / 8u;
     LEFT high[SLICES];
     LEFT low[SLICES];
     [[unroll]] for (uint i = 0u; i < SLICES; i++) {
-        uint slot = own_row * STRIDE + TERM_QUADS * i;
+        uint slot = own_row * STRIDE + own_eighth + TERM_QUADS * i;
         coopMatLoad(high[i], tile, slot, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         coopMatLoad(low[i], tile, LOW_QUERIES + slot, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
         result[i] = SUM(0.0);
@@ -150,19 +160,25 @@ void main() {
     }
     uint limit = uint(end_of(some));
     uint at = next_block(0u);
-    if (at < limit) {
+    if (AHEAD && at < limit) {
         fetch(at);
     }
     while (at < limit) {
         int keys = int(min(KEYS, key_count - at));
         uint next = next_block(at + KEYS);
         barrier();
+        if (!AHEAD) {
+            fetch(at);
+        }
         store(at);
         barrier();
-        fetch(next);
+        if (AHEAD) {
+            fetch(next);
+        }
         uint own = at;
         at = next;
-        if (!busy || (HIDES && !sees_some(own_some, int(own), keys))) {
+        bool idle = !busy || (HIDES && !sees_some(own_some, int(own), keys));
+        if (PARTS == 1u && idle) {
             continue;
         }
         [[unroll]] for (uint n = 0u; n < WIDE; n++) {
@@ -172,7 +188,7 @@ void main() {
                 RIGHT key[2];
                 [[unroll]] for (uint i = 2u * pair; i < min(2u * pair + 2u, SLICES); i++) {
                     RIGHT small;
-                    uint slot = MATRIX_N * n * STRIDE + TERM_QUADS * i;
+                    uint slot = MATRIX_N * n * STRIDE + own_eighth + TERM_QUADS * i;
                     coopMatLoad(key[i % 2u], tile, slot, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                     coopMatLoad(small, tile, slot + LOW, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
                     part = coopMatMulAdd(high[i], small, part);
@@ -184,6 +200,12 @@ void main() {
                 }
                 score[n] = score[n] + part;
             }
+        }
+        if (PARTS > 1u) {
+            JOIN_PARTS(tile)
+        }
+        if (PARTS > 1u && idle) {
+            continue;
         }
         soften(own, HIDES && !sees_each(own_each, int(own), keys));
         add_values();
@@ -201,7 +223,7 @@ void main() {
             [[unroll]] for (uint i = 0u; i < SLICES; i++) {
                 [[unroll]] for (uint e = ROW_ELEMENTS * h; e < ROW_ELEMENTS * h + ROW_ELEMENTS; e += PAIR) {
                     vec2 pair = PAIR_OF(result[i], e);
-                    uint column = MATRIX_N * i + column_of(e);
+                    uint column = own_column + MATRIX_N * i + column_of(e);
                     if (has_pair() && (WHOLE || column < HEAD_DIM)) {
                         // The weights of a row without keys have a sum of zero.
                         y[pairs_before(row) + column / 2u] = total[h] == 0.0 ? vec2(0.0) : pair / total[h];
@@ -214,7 +236,7 @@ void main() {
     [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {
         plain = plain || alone[h];
     }
-    if (subgroupAny(plain)) {
+    if (own_column == 0u && subgroupAny(plain)) {
         for (uint row = 0u; row < MATRIX_M; row++) {
             bool own = false;
             [[unroll]] for (uint h = 0u; h < LANE_ROWS; h++) {

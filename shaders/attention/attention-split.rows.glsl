@@ -101,7 +101,7 @@ void add_values() {
         RIGHT value[WIDE];
         [[unroll]] for (uint n = 0u; n < WIDE; n++) {
             RIGHT small;
-            uint at = VALUES + MATRIX_N * n * STRIDE + TERM_QUADS * i;
+            uint at = VALUES + MATRIX_N * n * STRIDE + own_column / 8u + TERM_QUADS * i;
             coopMatLoad(value[n], tile, at, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             coopMatLoad(small, tile, at + LOW, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
             part = coopMatMulAdd(high[n], small, part);

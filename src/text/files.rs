@@ -19,11 +19,14 @@ const THREADS: usize = 8;
 const BEGINNING: u64 = 1 << 13;
 const MOST: usize = 1 << 22;
 
+/// The size of a file, and the nanoseconds since 1970 at which it was changed last.
+pub type State = (u64, i64);
+
 /// What is below a folder.
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// Files by their paths in it, in order, with their sizes and the nanoseconds since 1970 at which they were changed last.
-    pub files: Vec<(String, u64, i64)>,
+    /// The paths of files in it, in order.
+    pub files: Vec<String>,
     /// What is left out, and why.
     pub problems: Vec<(String, String)>,
     /// Paths that are not UTF-8.
@@ -36,34 +39,31 @@ pub struct Listed {
 /// `Interrupted`.
 pub fn walk(root: &Path) -> Result<Listed> {
     let mut listed = Listed::default();
-    let mut paths = Vec::new();
     let mut folders = vec![String::new()];
     while !folders.is_empty() {
         let found = each(&folders, |folder| Entries::of(root, folder), || false)?;
         folders.clear();
         for own in found {
-            paths.extend(own.files);
+            listed.files.extend(own.files);
             folders.extend(own.folders);
             listed.problems.extend(own.problems);
             listed.unnamed.extend(own.unnamed);
         }
         folders.sort_unstable();
     }
-    paths.sort(); // each folder's are sorted
-    let states = each(&paths, |path| fs::metadata(root.join(path)), || false)?;
-    for (path, state) in paths.into_iter().zip(states) {
-        match state {
-            Ok(state) if state.is_file() => listed.files.push((path, state.len(), changed(&state))),
-            // Such as a link to a folder, and a file that is gone.
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => listed.problems.push((path, reason(&error))),
-        }
-    }
+    listed.files.sort(); // each folder's are sorted
     Ok(listed)
 }
 
-/// What is in a folder: paths that may be files, and those of folders, which end with `/`.
+/// The states of files of a folder, `None` of one that has none now.
+///
+/// # Errors
+/// `Interrupted`.
+pub fn states(root: &Path, paths: &[String]) -> Result<Vec<Option<State>>> {
+    each(paths, |path| fs::metadata(root.join(path)).ok().as_ref().map(state), || false)
+}
+
+/// What is in a folder: the paths of files, and those of folders, which end with `/`.
 #[derive(Default)]
 struct Entries {
     files: Vec<String>,
@@ -99,7 +99,14 @@ impl Entries {
             let path = format!("{folder}{known}");
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.folders.push(path + "/"),
-                Ok(kind) if kind.is_file() || kind.is_symlink() => self.files.push(path),
+                Ok(kind) if kind.is_file() => self.files.push(path),
+                Ok(kind) if kind.is_symlink() => match fs::metadata(root.join(&path)) {
+                    Ok(state) if state.is_file() => self.files.push(path),
+                    // Such as a link to a folder, and one to a file that is gone.
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => self.problems.push((path, reason(&error))),
+                },
                 Ok(_) => {}
                 Err(error) => self.problems.push((path, reason(&error))),
             }
@@ -108,12 +115,13 @@ impl Entries {
     }
 }
 
-fn changed(state: &fs::Metadata) -> i64 {
+fn state(found: &fs::Metadata) -> State {
     let nanoseconds = |time: std::time::Duration| time.as_nanos() as i64;
-    state.modified().map_or(0, |time| match time.duration_since(UNIX_EPOCH) {
+    let changed = found.modified().map_or(0, |time| match time.duration_since(UNIX_EPOCH) {
         Ok(after) => nanoseconds(after),
         Err(before) => -nanoseconds(before.duration()),
-    })
+    });
+    (found.len(), changed)
 }
 
 /// The system's words for an error, without its number.
@@ -142,7 +150,10 @@ impl From<io::Error> for Unread {
 /// # Errors
 /// `File`, and `Text` where it is not UTF-8, nor UTF-16 with its mark.
 pub fn text(path: &Path) -> Result<Option<String>, Unread> {
-    let mut file = File::open(path)?;
+    text_of(File::open(path)?)
+}
+
+fn text_of(mut file: File) -> Result<Option<String>, Unread> {
     let mut content = Vec::with_capacity(BEGINNING as usize);
     let beginning = Read::by_ref(&mut file).take(BEGINNING).read_to_end(&mut content)?;
     let decode: Option<fn([u8; 2]) -> u16> = match content {
@@ -177,18 +188,31 @@ fn wide(content: &[u8], decode: fn([u8; 2]) -> u16) -> String {
     text
 }
 
+/// A file that was opened, with its state before it was read.
+#[derive(Debug)]
+pub struct Opened {
+    /// None of one that cannot be opened.
+    pub state: Option<State>,
+    /// Those that it has.
+    pub passages: Result<Vec<Passage>, Unread>,
+}
+
 /// The passages of files that are read as text; of the first files alone where together they are large.
 ///
 /// # Errors
 /// `Interrupted`.
-pub fn read(folder: &Path, paths: &[String], cutter: &Cutter<'_>) -> Result<Vec<Result<Vec<Passage>, Unread>>> {
+pub fn read(folder: &Path, paths: &[String], cutter: &Cutter<'_>) -> Result<Vec<Opened>> {
     let bytes = AtomicUsize::new(0);
-    let passages = |path: &String| {
-        let Some(text) = text(&folder.join(path))? else { return Ok(Vec::new()) };
+    let passages = |file: File| {
+        let Some(text) = text_of(file)? else { return Ok(Vec::new()) };
         bytes.fetch_add(text.len(), Relaxed);
         cutter.cut(&paragraphs(&text)).map_err(Unread::Text)
     };
-    each(paths, passages, || bytes.load(Relaxed) >= MOST)
+    let opened = |path: &String| match File::open(folder.join(path)) {
+        Ok(file) => Opened { state: file.metadata().ok().as_ref().map(state), passages: passages(file) },
+        Err(error) => Opened { state: None, passages: Err(error.into()) },
+    };
+    each(paths, opened, || bytes.load(Relaxed) >= MOST)
 }
 
 /// What `one` makes of the first items, at least of one: those that were taken when there was `enough`.
@@ -243,9 +267,12 @@ mod tests {
         let root =
             folder(&[("b.txt", b"b"), ("a/c/d.txt", b"long"), ("a.txt", b""), (".hidden", b""), (".git/e", b"")]);
         let found = walk(root.path()).unwrap();
-        let paths: Vec<(&str, u64)> = found.files.iter().map(|(path, size, _)| (path.as_str(), *size)).collect();
-        assert_eq!(paths, [("a.txt", 0), ("a/c/d.txt", 4), ("b.txt", 1)]);
-        assert!(found.problems.is_empty() && found.files.iter().all(|(_, _, changed)| *changed > 0));
+        assert_eq!(found.files, ["a.txt", "a/c/d.txt", "b.txt"]);
+        assert!(found.problems.is_empty());
+        let states = states(root.path(), &[&found.files[..], &["gone".into()]].concat()).unwrap();
+        let sizes: Vec<Option<u64>> = states.iter().map(|state| state.map(|(size, _)| size)).collect();
+        assert_eq!(sizes, [Some(0), Some(4), Some(1), None]);
+        assert!(states.iter().flatten().all(|(_, changed)| *changed > 0));
         let missing = walk(&root.path().join("missing")).unwrap();
         assert_eq!(missing.problems[0].0, ".");
         assert!(!missing.problems[0].1.contains("os error"));
@@ -284,8 +311,10 @@ mod tests {
         let cutter = Cutter { limit: 100, count: &|texts| Ok(vec![1; texts.len()]) };
         let paths = ["a", "missing", "b", "c"].map(String::from);
         let found = read(root.path(), &paths, &cutter).unwrap();
-        assert_eq!(found[0].as_ref().unwrap()[0].text, "A cat.");
-        assert!(matches!(found[1], Err(Unread::File(_))) && matches!(found[2], Err(Unread::Text(_))));
+        assert_eq!(found[0].passages.as_ref().unwrap()[0].text, "A cat.");
+        assert!(matches!(found[1].passages, Err(Unread::File(_))) && matches!(found[2].passages, Err(Unread::Text(_))));
+        let sizes: Vec<Option<u64>> = found[..3].iter().map(|own| own.state.map(|(size, _)| size)).collect();
+        assert_eq!(sizes, [Some(6), None, Some(1)]);
         let large = vec![String::from("c"); 100];
         assert!((1..=THREADS).contains(&read(root.path(), &large, &cutter).unwrap().len()));
     }

@@ -29,7 +29,7 @@ WIDTHS = ((72, 1002, 34), (9, 1000, 7), (72, 34, 1001))
 WIDTHS += ((65, 20, 12), (9, 312, 1000), (9, 384, 1018), (9, 18, 1)) if LONG else ()
 OF_ALL = 4 if LONG else 1
 #: Columns of heads.
-HEADS = (25, 26, *((40, 72, 200, 224) if LONG else ()))
+HEADS = (25, 26, 72, *((40, 200, 224) if LONG else ()))
 #: What else attention with terms by distance has, by the columns of its heads.
 DISTANCES: dict[int, dict[str, Any]] = {24: {"distances": [24, 0], "causal": True}}
 if LONG:
@@ -97,7 +97,8 @@ class Call:
 
 def kernels(taken: Profile) -> set[str]:
     """Their names; builds for the layout of one maker count as those for any."""
-    names = {"attention-split-rows-in-quads": "attention-split"}
+    split = ("attention-split", "attention-split-prepared")
+    names = {f"{name}-rows-in-quads": name for name in split}
     return {names.get(name, name.replace("rows-in-quads", "rows-in-lanes")) for name in taken.by_kernel()}
 
 
@@ -220,15 +221,19 @@ def heads() -> Iterator[Call]:
     """Heads that are no multiple of a matrix' columns, that start at any element, and that two subgroups share."""
     texts = attending.offsets(5, 40, 33)
     for dtype, width in product(FLOATS, HEADS):
-        # In float32 eights of a row are split by as many lanes; bfloat16 is cast in quads.
-        if dtype == "float32" and (not LONG or width > 64 or width % 2) or dtype == "bfloat16" and width % 8:
+        # Matrices of float32 have even heads; bfloat16 is cast in quads.
+        if dtype == "float32" and width % 2 or dtype == "bfloat16" and width % 8:
+            continue
+        if not LONG and (width == 72) != (dtype == "float32"):
             continue
         own, rng = "float16" if dtype == "bfloat16" else dtype, np.random.default_rng(5)
         sizes = (2 * width, width, width)
         operands = [(rng.random((78, columns)) - 0.5).astype(own) for columns in sizes] + [texts, texts]
         given = {"heads": 2, "kv_heads": 1, "head_dim": width, "scale": width**-0.5, "causal": width % 4 == 0}
-        form = "attention-split{}" if dtype == "float32" else f"attention-matrix-rows-in-lanes{{}}-{dtype}"
-        yield Call(f"{dtype}-attention-heads-of-{width}", "attention", operands, given, dtype, (form,), "rows-in-lanes")
+        forms = (f"attention-matrix-rows-in-lanes{{}}-{dtype}",)
+        if dtype == "float32":
+            forms = ("attention-split{}",) if width <= 64 else ("split-heads", "attention-split-prepared{}")
+        yield Call(f"{dtype}-attention-heads-of-{width}", "attention", operands, given, dtype, forms, "rows-in-lanes")
         if dtype != "float32" and width % 8 == 0 and width <= 128:
             y = evaluate("attention", operands, given)
             both = [(rng.random(y.shape) - 0.5).astype(np.float16), y.astype(np.float16), *operands]

@@ -1,18 +1,20 @@
-"""Iterators that run ahead of the thread that takes their items, and calls that run behind the one that makes them."""
+"""Iterators that run ahead of the thread that takes their items, and calls that run beside or behind the one that makes them."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from grilly.closed import closed
 
-__all__ = ["Ahead", "Behind"]
+__all__ = ["Ahead", "Behind", "beside"]
 
 Item = TypeVar("Item")
+Made = TypeVar("Made")
 #: Seconds after which a thread that waits looks whether it should stop.
 LOOK = 0.1
 
@@ -153,3 +155,30 @@ class Behind(Generic[Item]):
         self._threads.shutdown()
         if kind is None:
             self._wait()
+
+
+def beside(function: Callable[[Item], Made], items: Iterator[Item], most: int) -> Generator[tuple[Item, Made], None, None]:
+    """Items in their order, with what a function makes of each; up to `most` of its calls run beside each other.
+
+    Example:
+        >>> from grilly.commands.ahead import beside
+        >>> list(beside(str.upper, iter("abc"), 2))
+        [('a', 'A'), ('b', 'B'), ('c', 'C')]
+    """
+    if most == 1:
+        yield from ((item, function(item)) for item in items)
+        return
+    waiting: deque[tuple[Item, Future[Made]]] = deque()
+    with ThreadPoolExecutor(most) as threads:
+        try:
+            for item in items:
+                waiting.append((item, threads.submit(function, item)))
+                if len(waiting) == most:
+                    first, made = waiting.popleft()
+                    yield first, made.result()
+            while waiting:
+                first, made = waiting.popleft()
+                yield first, made.result()
+        finally:
+            for _, made in waiting:
+                made.cancel()

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from grilly import _core
 from grilly.closed import closed
 
-__all__ = ["Cutter", "Part", "Passage", "paragraphs", "unpaired"]
+__all__ = ["Cutter", "File", "Part", "Passage", "a_moment_ago", "paragraphs", "unpaired"]
 
 #: Tokens of a part at most, also of a model that reads more: a long part has one vector for many subjects.
 MOST = 256
+#: A file that was changed so many nanoseconds ago may change again without another time; the next run reads it again.
+RECENT = 100_000_000
+#: A file's size, and when it was last changed, in nanoseconds; -1 for a moment ago.
+File = tuple[int, int]
 #: The line that a part begins in, its digest, and its text.
 Passage = tuple[int, bytes, str]
+
+
+def a_moment_ago() -> int:
+    """The time in nanoseconds since which a file has changed a moment ago.
+
+    Example:
+        >>> import time
+        >>> from grilly.commands.cutting import a_moment_ago
+        >>> a_moment_ago() < time.time_ns()
+        True
+    """
+    return time.time_ns() - RECENT
 
 
 @closed()
@@ -73,9 +90,10 @@ class Cutter:
         given = [(part.line, unpaired(part.text)) for part in parts]
         return _core.cut_passages(self._tokenizer, self.limit, given)
 
-    def read(self, folder: str, paths: list[str]) -> list[tuple[list[Passage], str, bool]]:
+    def read(self, folder: str, paths: list[str]) -> list[tuple[File | None, list[Passage], str, bool]]:
         """The parts of the first of some text files, of all unless together they are large.
 
-        With those of a file are why it has none, or `""`, and whether it may have some the next time, as it is.
+        With those of a file are its state before it was read, why it has no parts, or `""`, and whether it may have some
+        the next time, as it is.
         """
-        return _core.read_files(self._tokenizer, self.limit, folder, paths)
+        return _core.read_files(self._tokenizer, self.limit, folder, paths, a_moment_ago())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import NamedTuple
 
 from grilly import _core
 from grilly.closed import closed
-from grilly.commands.cutting import Part, paragraphs
+from grilly.commands.cutting import File, Part, a_moment_ago, paragraphs
 from grilly.commands.reading import EVERY, KINDS, need_module, records
 from grilly.errors import InvalidArgumentError
 
-__all__ = ["File", "Listed", "documents", "is_text", "walk"]
+__all__ = ["Listed", "documents", "is_text", "states", "walk"]
 
 HTML = {".html", ".htm", ".xhtml"}
 #: Endings of files that are not read as text.
@@ -26,19 +25,13 @@ BLOCKS = set(
     "header hr li main nav ol option p pre section table td th title tr ul".split()
 )
 HIDDEN = {"script", "style", "template", "noscript"}
-#: A file that was changed so many nanoseconds ago may change again without another time; the next run reads it again.
-RECENT = 100_000_000
-
-
-#: A file's size, and when it was last changed, in nanoseconds; -1 for a moment ago.
-File = tuple[int, int]
 
 
 @closed()
 class Listed(NamedTuple):
-    """The files of a folder by their paths in it, and those that are left out, with the reason."""
+    """The paths of a folder's files in it, in order, and those that are left out, with the reason."""
 
-    files: dict[str, File]
+    files: list[str]
     problems: dict[str, str]
 
 
@@ -53,12 +46,26 @@ def walk(root: Path) -> Listed:
         >>> from grilly.commands.documents import walk
         >>> root = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (root / "a.txt").write_text("A cat."), (root / ".b.txt").write_text("hidden")
-        >>> {path: size for path, (size, _) in walk(root).files.items()}
-        {'a.txt': 6}
+        >>> walk(root).files
+        ['a.txt']
     """
-    found, unnamed, problems = _core.walk_files(root, time.time_ns() - RECENT)
+    found, unnamed, problems = _core.walk_files(root)
     problems += [(ascii(path), "its name is not UTF-8") for path in unnamed]
     return Listed(found, dict(problems))
+
+
+def states(root: Path | str, paths: list[str]) -> list[File | None]:
+    """The states of files of a folder, None of one that has none now.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from grilly.commands.documents import states
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "a.txt").write_text("A cat.")
+        >>> states(root, ["a.txt", "b.txt"])
+        [(6, -1), None]
+    """
+    return _core.file_states(root, paths, a_moment_ago())
 
 
 def _ending(path: str) -> str:

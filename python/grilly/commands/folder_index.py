@@ -14,7 +14,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from grilly.closed import closed
-from grilly.commands.ahead import Ahead, Behind
+from grilly.commands.ahead import Ahead, Behind, beside
 from grilly.commands.cutting import MOST, Cutter
-from grilly.commands.documents import File, Listed
+from grilly.commands.documents import Listed, states
 from grilly.commands.index_tables import Tables
 from grilly.commands.model_digest import digest, state
 from grilly.commands.pieces import pieces
@@ -41,6 +43,8 @@ NAME = ".grilly-index"
 READERS, WAITING = 2, 4
 #: Texts that are encoded at a time at most, after which rows are written, and of a batch on a GPU.
 TEXTS, TEXTS_OF_CPU, BATCH = 8192, 2048, 256
+#: Calls at a time that encode on a GPU, which computes for one while another waits for the interpreter's lock.
+AT_ONCE = 2
 #: Rows of texts that are gone, beside as many as there are others, before rows are written anew.
 SPARE = 1024
 
@@ -131,20 +135,19 @@ class FolderIndex:
             self._tables.set(model=name, digest=own, state=now, cut=cut, dtype=model.dtype)
         return told
 
-    def _changed(self, files: dict[str, File]) -> tuple[list[str], dict[str, int], list[int]]:
+    def _changed(self, root: Path, files: list[str]) -> tuple[list[str], dict[str, int], list[int]]:
         """The files that are new or not as they were, the numbers of those that are not new, and of those gone.
 
         A file that was not read whole has no size.
         """
-        rows = self._base.execute("SELECT path, id, size, changed FROM files")
+        there = set(files)
+        before = self._base.execute("SELECT path, id, size, changed FROM files").fetchall()
+        gone = [number for path, number, *_ in before if path not in there]
+        left = [row for row in before if row[0] in there]
         known: dict[str, int] = {}
         same: set[str] = set()
-        gone: list[int] = []
-        for path, number, *own in rows:
-            found = files.get(path)
-            if found is None:
-                gone.append(number)
-            elif found == tuple(own):
+        for (path, number, *own), state in zip(left, states(root, [row[0] for row in left]), strict=True):
+            if state == tuple(own):
                 same.add(path)
             else:
                 known[path] = number
@@ -177,21 +180,20 @@ class FolderIndex:
         stop = threading.Event()
         count = 0
         with self._opened() as rows:
-            changed, known, gone = self._changed(found.files)
-            taking = TakingIn(self._tables, rows.rows, known, {path: found.files[path] for path in changed})
+            changed, known, gone = self._changed(root, found.files)
+            taking = TakingIn(self._tables, rows.rows, known, len(changed))
             cutter = Cutter(model)
             reading = [pieces(root, changed[number::READERS], cutter) for number in range(READERS)]
             with Ahead(reading, WAITING, stop) as read, Behind(rows.add) as add:
                 taken = Ahead([taking.texts(gone, read, found.problems)], WAITING, stop)
+                most, at_once = (TEXTS_OF_CPU, 1) if model.backend == "cpu" else (TEXTS, AT_ONCE)
                 try:
-                    for texts, share in taken:
-                        while len(texts) < TEXTS and taken.ready():
-                            more, share = next(taken, ([], share))
-                            texts = texts + more
-                        self._embed(texts, model, add)
-                        count += len(texts)
-                        if told is not None:
-                            told(count, share)
+                    with closing(beside(partial(self._embed, model), _together(taken, most), at_once)) as made:
+                        for (texts, share), vectors in made:
+                            add(vectors)
+                            count += len(texts)
+                            if told is not None:
+                                told(count, share)
                 finally:
                     taken.join()  # it is the thread that has the tables
             self._tables.tidy()
@@ -199,13 +201,12 @@ class FolderIndex:
                 self._compact(rows.rows)
         return count
 
-    def _embed(self, texts: list[str], model: Any, add: Callable[[npt.NDArray[Any]], object]) -> None:
-        """Adds the rows of texts."""
-        most, batch = (TEXTS_OF_CPU, 32) if model.backend == "cpu" else (TEXTS, BATCH)
+    def _embed(self, model: Any, given: tuple[list[str], float]) -> npt.NDArray[Any]:
+        """The rows of texts."""
         unit = model.similarity_fn_name != "dot"
+        batch = 32 if model.backend == "cpu" else BATCH
         options = {"batch_size": batch, "normalize_embeddings": unit, "show_progress_bar": False}
-        for start in range(0, len(texts), most):
-            add(np.asarray(model.encode_document(texts[start : start + most], **options), np.float32))
+        return np.asarray(model.encode_document(given[0], **options), np.float32)
 
     def _compact(self, count: int) -> None:
         """Writes the rows anew where most of them are of texts that are gone."""
@@ -249,3 +250,15 @@ class FolderIndex:
             )
             hits += [Hit(score, *place) for place in places]
         return hits
+
+
+def _together(taken: Ahead[tuple[list[str], float]], most: int) -> Iterator[tuple[list[str], float]]:
+    """Texts that are there, up to `most` at a time, with the share of the work that is done with them."""
+    done = 0.0
+    for texts, share in taken:
+        while len(texts) < most and taken.ready():
+            more, share = next(taken, ([], share))
+            texts = texts + more
+        for start in range(0, len(texts), most):
+            yield texts[start : start + most], done if start + most < len(texts) else share
+        done = share

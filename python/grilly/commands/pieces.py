@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grilly.closed import closed
-from grilly.commands.cutting import Cutter, Passage
-from grilly.commands.documents import documents, is_text
+from grilly.commands.cutting import Cutter, File, Passage
+from grilly.commands.documents import documents, is_text, states
 from grilly.errors import GrillyError, InvalidArgumentError
 
 __all__ = ["Piece", "pieces", "weight"]
@@ -25,6 +25,7 @@ class Piece(NamedTuple):
     Attributes:
         path: The file in its folder.
         parts: Of each its line, its digest, and its text.
+        state: The file's before it was read, if it has one.
         ends: Whether the file ends here.
         problem: Why the file is left out; empty if it is not.
         again: Whether it may be readable the next time, as it is.
@@ -32,6 +33,7 @@ class Piece(NamedTuple):
 
     path: str
     parts: list[Passage]
+    state: File | None
     ends: bool = True
     problem: str = ""
     again: bool = False
@@ -77,11 +79,11 @@ def _of_files(place: str, paths: Sequence[str], cutter: Cutter) -> Iterator[Piec
         (texts if is_text(path) else others).append(path)
     while texts:
         found = cutter.read(place, texts)
-        for path, (parts, problem, again) in zip(texts, found, strict=False):
+        for path, (state, parts, problem, again) in zip(texts, found, strict=False):
             last = max(0, len(parts) - 1) // TOGETHER * TOGETHER
             for start in range(0, last, TOGETHER):
-                yield Piece(path, parts[start : start + TOGETHER], ends=False)
-            yield Piece(path, parts[last:] if last else parts, True, problem, again)
+                yield Piece(path, parts[start : start + TOGETHER], state, ends=False)
+            yield Piece(path, parts[last:] if last else parts, state, True, problem, again)
         del texts[: len(found)]
     for path in others:
         yield from _of_documents(place, path, cutter)
@@ -91,13 +93,14 @@ def _of_documents(place: str, path: str, cutter: Cutter) -> Iterator[Piece]:
     """The pieces of a file that is not text."""
     parts: list[Passage] = []
     problem, again = "", False
+    [state] = states(place, [path])
     try:
         for own in documents(f"{place}{path}"):
             parts += cutter.cut(own)
             if len(parts) >= TOGETHER:
-                yield Piece(path, parts, ends=False)
+                yield Piece(path, parts, state, ends=False)
                 parts = []
     except (OSError, GrillyError) as error:
         problem = str(getattr(error, "strerror", None) or error)
         again = not isinstance(error, InvalidArgumentError)
-    yield Piece(path, [] if problem else parts, True, problem, again)
+    yield Piece(path, [] if problem else parts, state, True, problem, again)

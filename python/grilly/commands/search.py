@@ -72,8 +72,7 @@ def update(index: FolderIndex, root: Path, model: Any, name: str, found: Listed)
         print(f"the index was {before}: all files are embedded again with {name} in {model.dtype}", file=sys.stderr)
     if index.place.resolve().is_relative_to(root.resolve()):  # one whose name does not begin with a dot
         own = index.place.resolve().relative_to(root.resolve()).as_posix()
-        for path in [path for path in found.files if path.startswith(f"{own}/")]:
-            del found.files[path]
+        found.files[:] = [path for path in found.files if not path.startswith(f"{own}/")]
     with shown() as told:
         index.update(root, found, model, told)
     for path, problem in list(found.problems.items())[:LISTED]:

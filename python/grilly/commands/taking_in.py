@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from grilly.closed import closed
 from grilly.commands.ahead import Ahead
-from grilly.commands.documents import File
 from grilly.commands.index_tables import Tables
 from grilly.commands.pieces import Piece, weight
 
@@ -27,14 +26,15 @@ class TakingIn:
         tables: Where they are stored.
         rows: How many rows there are; texts without one get those that follow.
         known: The numbers of files that are there as they were, by path.
-        found: Size and time of all that are read, by path.
+        files: How many are read.
     """
 
-    def __init__(self, tables: Tables, rows: int, known: dict[str, int], found: dict[str, File]) -> None:
-        self._tables, self._base, self._rows, self._known, self._found = tables, tables.base, rows, known, found
+    def __init__(self, tables: Tables, rows: int, known: dict[str, int], files: int) -> None:
+        self._tables, self._base, self._rows, self._known, self._files = tables, tables.base, rows, known, files
         [(self._file,)] = self._base.execute("SELECT coalesce(max(id), 0) FROM files")
-        self._texts = tables.numbers() if found else {}
-        self._unfinished: dict[str, tuple[int, int]] = {}  # the number of a file that goes on, characters of its texts
+        self._texts = tables.numbers() if files else {}
+        # Of a file that goes on: its number, characters of its texts so far, and its size.
+        self._unfinished: dict[str, tuple[int, int, int]] = {}
 
     def texts(
         self, gone: Sequence[int], read: Ahead[list[Piece]], problems: dict[str, str]
@@ -50,7 +50,7 @@ class TakingIn:
             self._tables.forget(gone)
         # The texts that an earlier run has left count as one file.
         [(left,)] = self._base.execute("SELECT count(*) FROM texts WHERE id >= ?", (self._rows,))
-        work, ended, done = max(1, len(self._found) + bool(left)), 0, 0
+        work, ended, done = max(1, self._files + bool(left)), 0, 0
         while waiting := self._base.execute(WAITING, (self._rows, TOGETHER)).fetchall():
             self._rows += len(waiting)
             done += len(waiting)
@@ -65,7 +65,7 @@ class TakingIn:
             with self._base:
                 new = self._store(given)
             ended += sum(piece.ends for piece in given)
-            parts = (size / max(self._found[path][0], size) for path, (_, size) in self._unfinished.items())
+            parts = (length / max(whole, length) for _, length, whole in self._unfinished.values())
             yield new, (ended + sum(parts)) / work
 
     def _store(self, given: Sequence[Piece]) -> list[str]:
@@ -79,8 +79,8 @@ class TakingIn:
         parts: list[int] = []
         failed: list[tuple[int]] = []
         unread: list[tuple[int]] = []
-        for path, own, ends, problem, again in given:
-            number, length = self._unfinished.pop(path, (0, 1))
+        for path, own, state, ends, problem, again in given:
+            number, length, _ = self._unfinished.pop(path, (0, 1, 0))
             if not number:
                 number = self._file = self._file + 1
             for line, digest, text in own:
@@ -90,10 +90,11 @@ class TakingIn:
                     new.append(text)
                     stored += (row, digest, text)
                 parts += (number, line, row)
-            size, changed = self._found[path] if ends else (None, None)
+            size, changed = (ends and state) or (None, None)
             files += (number, path, size, changed)
             if not ends:
-                self._unfinished[path] = number, length + sum(len(text) for _, _, text in own)
+                length += sum(len(text) for _, _, text in own)
+                self._unfinished[path] = number, length, state[0] if state else 0
             elif problem:
                 failed.append((number,))
                 unread += [(number,)] * again

@@ -9,6 +9,8 @@ float activate_half(float x) {
     float t = min(abs(x), 16.0);
     float p = fma(t, fma(t, fma(t, 3.3092827e-5, -7.692199e-4), 8.080717e-3), -5.3412106e-2);
     p = fma(t, fma(t, fma(t, p, -0.45877096), -1.1512017), -0.9999931);
-    // Written so that NaN stays NaN.
-    return fma(-t, exp2(p), x < 0.0 ? 0.0 : x);
+    // As in float32, where the product of minus infinity and 0 is NaN. NVIDIA's driver makes of `x < 0.0 ? 0.0 : x` a maximum, in
+    // which NaN has no effect.
+    bool none = is_nan(x) || floatBitsToUint(x) == 0xff800000u;
+    return none ? uintBitsToFloat(0x7fc00000u) : fma(-t, exp2(p), max(x, 0.0));
 }

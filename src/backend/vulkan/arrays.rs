@@ -8,7 +8,7 @@ use super::bindings::DescriptorBindingBuilder;
 use super::device::Opened;
 use super::free_list::Fit;
 use super::kernel::Access;
-use super::kernels::with_integers;
+use super::kernels::with_scratch;
 use super::lock;
 use super::prepared::Ready;
 use super::raw::{Grid, Launch, Retains, Slice};
@@ -168,7 +168,7 @@ impl ArrayEngine for VulkanArrays {
             let work = &mut *self.work();
             (work.counts(counts)?, work.budget.clone())
         };
-        let plan = with_integers(Arc::new(plan), &self.opened.device.capabilities);
+        let plan = with_scratch(Arc::new(plan), &self.opened.device.capabilities);
         Ok(Prepared::new(Ready::new(&plan, (counts, memory), narrow, &self.opened, &budget)?))
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::generated::half_packing;
-use super::kernels::with_integers;
+use super::kernels::with_scratch;
 use super::raw::{ComputePipeline, Device, Instance};
 use super::{Capabilities, Dispatch, Feature, Variant, lower};
 use crate::array::op_graph;
@@ -39,7 +39,7 @@ fn add(found: &mut Pipelines, graph: Graph, (architecture, numerics): (&str, Num
     let shaders = Arc::new(shipped());
     let fusion = Fusion { architecture, shaders: &shaders, numerics, ..Fusion::default() };
     let dispatches = || -> Result<Vec<Dispatch>> {
-        let plan = with_integers(Arc::new(Plan::with(graph, &fusion)?), device);
+        let plan = with_scratch(Arc::new(Plan::with(graph, &fusion)?), device);
         match lower(&plan, device) {
             Err(Error::Unsupported { .. }) if plan.narrow().is_some() => lower(&plan.widened(), device),
             dispatches => dispatches,

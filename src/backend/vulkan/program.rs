@@ -10,7 +10,7 @@ use super::budget::Budget;
 use super::capabilities::DeviceType;
 use super::device::Opened;
 use super::kernel::Dispatch;
-use super::kernels::{lower, with_integers};
+use super::kernels::{lower, with_scratch};
 use super::limits::{capacity, limits};
 use super::lock;
 use super::prepared::{Prepared, bound_constants};
@@ -33,7 +33,7 @@ pub(super) fn prepare(
     options: ProgramOptions,
 ) -> Result<Arc<dyn Executable>> {
     plan.check_batches()?;
-    let plan = with_integers(plan, &opened.device.capabilities);
+    let plan = with_scratch(plan, &opened.device.capabilities);
     match lower(&plan, &opened.device.capabilities) {
         Err(Error::Unsupported { what, reason }) if plan.narrow().is_some() => {
             log::info!(target: "grilly", "everything is stored as float32: {what}: {reason}");

@@ -15,6 +15,8 @@ pub enum How {
     Matrix,
     /// On matrix cores, each float32 number as two float16 numbers.
     Split,
+    /// The same, of numbers that dispatches before it have split.
+    Prepared,
     /// Lanes fed by subgroup shuffles.
     Shuffle,
     /// Lanes that share the sums of a row.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::attention::{MOST_HEAD_DIM, NONE, push, starts_at};
+use super::attention::{MOST_HEAD_DIM, NONE, push, split, starts_at};
 use super::linear::{GROUP, binds, number};
 use super::rows::{Rows, continued, slices};
 use crate::Result;
@@ -101,22 +101,23 @@ impl Needs {
     }
 }
 
-/// The plan with the scratch memory that its products need on a device where numbers are the same everywhere.
-pub fn with_integers(mut plan: Arc<Plan>, capabilities: &Capabilities) -> Arc<Plan> {
-    if plan.numerics == Numerics::Everywhere {
-        let needed = |(place, node): (usize, &Node)| {
-            let to = Lowering::new(&plan, node, capabilities, Narrow::Every);
-            let shapes = match &node.op {
-                Op::Linear(_) | Op::ExpertLinear(_) => Needs::of(&to).scratch(to.shape(0)),
-                Op::Attention(op) if on_matrix_cores(&to, op) => head_scratch(&to, op).into(),
-                _ => return None,
-            };
-            (!shapes.is_empty()).then_some((place, shapes))
+/// The plan with the scratch memory that a device's kernels need: integers of products that are the same everywhere, and
+/// heads that are split before attention.
+pub fn with_scratch(mut plan: Arc<Plan>, capabilities: &Capabilities) -> Arc<Plan> {
+    let everywhere = plan.numerics == Numerics::Everywhere;
+    let needed = |(place, node): (usize, &Node)| {
+        let to = Lowering::new(&plan, node, capabilities, Narrow::Every);
+        let shapes = match &node.op {
+            Op::Linear(_) | Op::ExpertLinear(_) if everywhere => Needs::of(&to).scratch(to.shape(0)),
+            Op::Attention(op) if !everywhere => split::scratch(&to, op),
+            Op::Attention(op) if on_matrix_cores(&to, op) => head_scratch(&to, op).into(),
+            _ => return None,
         };
-        let needed: Vec<_> = plan.graph.nodes.iter().enumerate().filter_map(needed).collect();
-        if !needed.is_empty() {
-            Arc::make_mut(&mut plan).add_scratch(needed);
-        }
+        (!shapes.is_empty()).then_some((place, shapes))
+    };
+    let needed: Vec<_> = plan.graph.nodes.iter().enumerate().filter_map(needed).collect();
+    if !needed.is_empty() {
+        Arc::make_mut(&mut plan).add_scratch(needed);
     }
     plan
 }
@@ -191,15 +192,10 @@ pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
     Ok(())
 }
 
-/// The operands of attention that products have, with their numbers of heads: queries, keys, values.
-fn of_products(op: &Attention) -> [(usize, usize); 3] {
-    [(0, op.heads), (1, op.kv_heads), (2, op.kv_heads)]
-}
-
 /// Axes of scratch memory for each: words of its heads as integers, an exponent in the first of four, then digits.
 fn head_scratch(to: &Lowering<'_>, op: &Attention) -> [Shape; 3] {
     let words = 4 + Form::DIGITS * op.head_dim / 4;
-    of_products(op).map(|(place, heads)| {
+    op.products().map(|[place, heads, _]| {
         let mut shape = to.shape(place).with_columns(heads);
         shape.0.push(Dim::Fixed(words));
         shape
@@ -239,15 +235,14 @@ pub fn attention_everywhere(to: &mut Lowering<'_>, op: &Attention) -> Result<()>
         let [q, k, v] = scratch[..] else {
             return Err(to.unsupported("it has no scratch memory".into()));
         };
-        let columns = [op.q_column, op.k_column, op.v_column];
-        for (i, (place, heads)) in of_products(op).into_iter().enumerate() {
+        for (i, [place, heads, column]) in op.products().into_iter().enumerate() {
             let rows = Rows::of_each(&shapes[i])?;
             let push = head_integers::Push {
                 rows_of: rows.rows_of,
                 rows: rows.rows,
                 heads: heads as u32,
                 columns: to.shape(place).columns() as u32,
-                first: columns[i] as u32,
+                first: column as u32,
             };
             let constants = head_integers::Constants { head_dim: op.head_dim as u32, values: place == 2 };
             let build = to.own(DType::F32, push, constants)?;

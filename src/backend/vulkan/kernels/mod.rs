@@ -39,7 +39,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-pub use self::everywhere::with_integers;
+pub use self::everywhere::with_scratch;
 use self::{
     attention::*, attention_backward::*, attention_bias::*, attention_mask::*, attention_output::*, elementwise::*,
     embedding_backward::*, embedding_sum::*, everywhere::*, everywhere_experts::*, everywhere_sums::*, experts::*,

@@ -2,7 +2,7 @@
 
 mod matrix;
 mod registers;
-mod split;
+pub mod split;
 
 use super::builds::{Fit, How, Row, choose};
 use super::linear::unit_of;
@@ -10,7 +10,7 @@ use crate::backend::vulkan::capabilities::{Capabilities, MatrixRows};
 use crate::backend::vulkan::flash::{DEFAULT_CONFIG, FlashAttentionConfig, required_shared_memory, validate_config};
 use crate::backend::vulkan::generated::{
     Blocks, attention, attention_distances, attention_masked, attention_matrix, attention_matrix_distances,
-    attention_registers, attention_split,
+    attention_registers, attention_split, attention_split_prepared,
 };
 use crate::backend::vulkan::kernel::{Extent, Variant};
 use crate::backend::vulkan::lowering::Lowering;
@@ -34,13 +34,15 @@ type Push = attention::Push;
 
 type Of = Row<Attention, Push, Blocks>;
 
-static BUILDS: [Of; 10] = [
+static BUILDS: [Of; 12] = [
     Of::of::<attention_matrix::Constants>(&attention::KERNEL, How::Matrix, matrix::blocks).at_any_width(),
     Of::of::<attention_registers::Constants>(&attention::KERNEL, How::Registers, registers::blocks),
+    Of::of::<attention_split_prepared::Constants>(&attention::KERNEL, How::Prepared, split::prepared),
     Of::of::<attention_split::Constants>(&attention::KERNEL, How::Split, split::blocks),
     Of::of::<attention::Constants>(&attention::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
     Of::of::<attention_matrix::Constants>(&attention_masked::KERNEL, How::Matrix, matrix::blocks).at_any_width(),
     Of::of::<attention_registers::Constants>(&attention_masked::KERNEL, How::Registers, registers::blocks),
+    Of::of::<attention_split_prepared::Constants>(&attention_masked::KERNEL, How::Prepared, split::prepared),
     Of::of::<attention_split::Constants>(&attention_masked::KERNEL, How::Split, split::blocks),
     Of::of::<attention_masked::Constants>(&attention_masked::KERNEL, How::Plain, |_, op, _| Ok(Blocks::of(op))),
     Of::of::<attention_matrix_distances::Constants>(&attention_distances::KERNEL, How::Matrix, matrix::blocks)
@@ -72,8 +74,13 @@ pub fn attention(to: &mut Lowering<'_>, op: &Attention) -> Result<()> {
                 rows * chosen.tile.subgroups / chosen.tile.sharing
             }
         };
+        let mut given = Vec::new();
+        if chosen.how == How::Prepared {
+            split::split(to, op, chosen.tile.unit)?;
+            given = ["queries", "keys", "values"].into_iter().zip(to.all_scratch()).collect();
+        }
         let build = (chosen.make)(to, push(to, op, chosen.tile.unit as usize), chosen.tile)?;
-        return to.add(build, "", &[], [Extent::TextTiles { per }, heads, Extent::Continued { axis: 0 }]);
+        return to.add(build, "", &given, [Extent::TextTiles { per }, heads, Extent::Continued { axis: 0 }]);
     }
     let variant = to.select(kernel)?;
     to.check_narrow(variant.stored, false)?;

@@ -223,7 +223,7 @@ fn attention_in_16_bits_takes_matrix_cores_where_heads_fit() {
 
 #[test]
 fn attention_in_float32_is_split_where_the_matrix_layout_is_known_and_heads_fit() {
-    let mut able = Capabilities { shared_memory: 48 << 10, ..Capabilities::floor() };
+    let mut able = Capabilities { shared_memory: 48 << 10, storage_buffers: 16, ..Capabilities::floor() };
     (able.features, able.subgroup_size) = (Feature::ALL.to_vec(), 32);
     let operands = [Rows(640), Rows(640), Rows(640), Offsets, Offsets];
     let op = |head_dim, k_column| Attention {
@@ -250,6 +250,21 @@ fn attention_in_float32_is_split_where_the_matrix_layout_is_known_and_heads_fit(
         check(&any);
         assert_eq!((any.variant.name, constant(&any, "unit")), (split.variant.name, unit));
     }
+    // Wider heads are split before; the widest, which do not fit a subgroup's registers, are shared by several.
+    let names = ["head_dim", "keys", "subgroups", "invocations", "sharing"];
+    for (head_dim, [keys, subgroups, sharing], per) in
+        [(72, [32, 4, 1], 64), (128, [16, 4, 2], 32), (160, [16, 4, 2], 32)]
+    {
+        let all = dispatches(op(head_dim, 320 - head_dim), &operands, &able).unwrap();
+        let [heads @ .., split] = &all[..] else { unreachable!() };
+        all.iter().for_each(check);
+        assert_eq!([heads.len(), all.len()], [3, 4]);
+        assert!(heads.iter().all(|found| found.variant.name == "split-heads"));
+        assert_eq!(split.variant.name, "attention-split-prepared-rows-in-quads");
+        assert_eq!(names.map(|n| constant(split, n)), [head_dim as u32, keys, subgroups, 32 * subgroups, sharing]);
+        assert_eq!(split.grid[0], Extent::TextTiles { per });
+    }
+    let names = ["head_dim", "keys", "subgroups", "invocations", "causal"];
     let mut unknown = able.clone();
     unknown.features.retain(|feature| *feature != Feature::MatrixRowsInQuads);
     let other = found(op(64, 132), &unknown);
@@ -262,7 +277,7 @@ fn attention_in_float32_is_split_where_the_matrix_layout_is_known_and_heads_fit(
     assert_eq!(dispatches(dropped, &given, &able).unwrap().remove(0).variant.name, "attention-masked");
     for (op, capabilities) in [
         (op(25, 128), &able),
-        (op(96, 128), &able),
+        (op(96, 128), &Capabilities { shared_memory: 8 << 10, ..able.clone() }),
         (Attention { blocks: Some([64, 64]), ..op(64, 128) }, &able),
         (op(64, 128), &unknown),
         (op(64, 128), &Capabilities::floor()),

@@ -168,7 +168,6 @@ struct Fall {
 const NARROW: &[DType] = &[DType::F16, DType::Bf16];
 const PRODUCTS: &[&str] = &["linear", "gated_linear", "layer_norm_linear"];
 const NORMS: &[&str] = &["layer_norm", "rms_norm", "softmax"];
-const ATTENTION: &[&str] = &["attention", "causal attention"];
 const IN_QUADS: &str = "rows in 16 bits are read four elements at a time";
 
 #[rustfmt::skip]
@@ -182,7 +181,6 @@ const EXPECTED: &[Fall] = &[
     Fall { device: "RX", ops: &["attention"], types: &[DType::Bf16], sizes: &[26], why: IN_QUADS },
     Fall { device: "Arc", ops: &["causal attention"], types: NARROW, sizes: &[26], why: IN_QUADS },
     Fall { device: "Arc", ops: &["attention"], types: &[DType::Bf16], sizes: &[26], why: IN_QUADS },
-    Fall { device: "H200", ops: ATTENTION, types: &[DType::F32], sizes: &[96], why: "split heads have at most 80 columns" },
     Fall { device: "RX", ops: &["attention"], types: &[DType::F16], sizes: &[160], why: "no blocks of so wide a head fit, where a matrix' layout is unknown" },
     Fall { device: "Arc", ops: &["attention"], types: &[DType::F16], sizes: &[160], why: "no blocks of so wide a head fit, where a matrix' layout is unknown" },
 ];

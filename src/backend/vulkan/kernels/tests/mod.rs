@@ -10,9 +10,11 @@ mod products;
 mod routed;
 mod walks;
 
+use std::sync::Arc;
+
 use super::super::kernel::{Dispatch, Extent, Resource};
 use super::super::{Capabilities, DeviceType, Feature};
-use super::lower;
+use super::{lower, with_scratch};
 use crate::dtype::DType;
 use crate::graph::fuse::Fusion;
 use crate::graph::{Graph, Plan, ValueId};
@@ -69,7 +71,7 @@ fn dispatches_with(
     let ids: Vec<ValueId> = operands.iter().enumerate().map(|(i, o)| value(&mut graph, i, o, stored)).collect();
     let result = graph.node("node", op, &ids)?;
     graph.outputs = vec![result];
-    lower(&Plan::with(graph, fusion)?, capabilities)
+    lower(&with_scratch(Arc::new(Plan::with(graph, fusion)?), capabilities), capabilities)
 }
 
 fn on_floor(op: impl Into<Op>, operands: &[Operand]) -> Vec<Dispatch> {
