@@ -132,11 +132,6 @@ impl Sight {
 }
 
 impl Attention {
-    /// Of the queries, the keys and the values: the operand's place, its heads, and the column of the first.
-    pub(crate) fn products(&self) -> [[usize; 3]; 3] {
-        [[0, self.heads, self.q_column], [1, self.kv_heads, self.k_column], [2, self.kv_heads, self.v_column]]
-    }
-
     /// Whether some query may see only part of the keys of its text.
     pub fn hides(&self) -> bool {
         self.causal || self.window > 0

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::attention::{MOST_HEAD_DIM, NONE, push, split, starts_at};
+use super::attention::{MOST_HEAD_DIM, NONE, products, push, split, starts_at};
 use super::linear::{GROUP, binds, number};
 use super::rows::{Rows, continued, slices};
 use crate::Result;
@@ -195,7 +195,7 @@ pub fn linear_everywhere(to: &mut Lowering<'_>, op: &Linear) -> Result<()> {
 /// Axes of scratch memory for each: words of its heads as integers, an exponent in the first of four, then digits.
 fn head_scratch(to: &Lowering<'_>, op: &Attention) -> [Shape; 3] {
     let words = 4 + Form::DIGITS * op.head_dim / 4;
-    op.products().map(|[place, heads, _]| {
+    products(op).map(|[place, heads, _]| {
         let mut shape = to.shape(place).with_columns(heads);
         shape.0.push(Dim::Fixed(words));
         shape
@@ -235,7 +235,7 @@ pub fn attention_everywhere(to: &mut Lowering<'_>, op: &Attention) -> Result<()>
         let [q, k, v] = scratch[..] else {
             return Err(to.unsupported("it has no scratch memory".into()));
         };
-        for (i, [place, heads, column]) in op.products().into_iter().enumerate() {
+        for (i, [place, heads, column]) in products(op).into_iter().enumerate() {
             let rows = Rows::of_each(&shapes[i])?;
             let push = head_integers::Push {
                 rows_of: rows.rows_of,

@@ -136,6 +136,11 @@ impl Blocks {
     }
 }
 
+/// Of the queries, the keys and the values: the operand's place, its heads, and the column of the first.
+pub(super) fn products(op: &Attention) -> [[usize; 3]; 3] {
+    [[0, op.heads, op.q_column], [1, op.kv_heads, op.k_column], [2, op.kv_heads, op.v_column]]
+}
+
 /// The elements, at most eight, at whose multiples all rows and heads of the operands start, of which the queries are at a
 /// place.
 pub fn unit(to: &Lowering<'_>, op: &Attention, queries: usize) -> u32 {

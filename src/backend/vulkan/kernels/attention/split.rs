@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::backend::vulkan::generated::{Blocks, attention_split, attention_split_prepared, split_heads};
 use crate::backend::vulkan::kernel::{Specialization, Variant};
+use crate::backend::vulkan::kernels::attention::products;
 use crate::backend::vulkan::kernels::builds::Fit;
 use crate::backend::vulkan::kernels::linear::binds;
 use crate::backend::vulkan::kernels::rows::{Rows, continued};
@@ -95,7 +96,7 @@ fn fitting(
 /// Axes of scratch memory for queries, keys and values: words of each head, four for its factor.
 fn head_scratch(to: &Lowering<'_>, op: &Attention) -> [Shape; 3] {
     let words = 4 + 8 * op.head_dim.div_ceil(8);
-    op.products().map(|[place, heads, _]| {
+    products(op).map(|[place, heads, _]| {
         let mut shape = to.shape(place).with_columns(heads);
         shape.0.push(Dim::Fixed(words));
         shape
@@ -118,7 +119,7 @@ pub fn scratch(to: &Lowering<'_>, op: &Attention) -> Vec<Shape> {
 /// Splits queries, keys and values into the node's scratch memory, a dispatch each.
 pub fn split(to: &mut Lowering<'_>, op: &Attention, unit: u32) -> Result<()> {
     let per = SPLITTING / (op.head_dim as u32).div_ceil(8);
-    let given = op.products().into_iter().zip(head_scratch(to, op)).zip(to.all_scratch());
+    let given = products(op).into_iter().zip(head_scratch(to, op)).zip(to.all_scratch());
     for (([place, heads, column], shape), range) in given.collect::<Vec<_>>() {
         let rows = Rows::of_each(&shape)?;
         let push = split_heads::Push {
