@@ -1,4 +1,4 @@
-"""Iterators that run ahead of the thread that takes their items, and calls that run beside or behind the one that makes them."""
+"""Iterators that run ahead of the thread that takes their items, and calls that run beside the one that makes them."""
 
 from __future__ import annotations
 
@@ -157,7 +157,9 @@ class Behind(Generic[Item]):
             self._wait()
 
 
-def beside(function: Callable[[Item], Made], items: Iterator[Item], most: int) -> Generator[tuple[Item, Made], None, None]:
+def beside(
+    function: Callable[[Item], Made], items: Iterator[Item], most: int
+) -> Generator[tuple[Item, Made], None, None]:
     """Items in their order, with what a function makes of each; up to `most` of its calls run beside each other.
 
     Example:

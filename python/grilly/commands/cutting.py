@@ -93,7 +93,7 @@ class Cutter:
     def read(self, folder: str, paths: list[str]) -> list[tuple[File | None, list[Passage], str, bool]]:
         """The parts of the first of some text files, of all unless together they are large.
 
-        With those of a file are its state before it was read, why it has no parts, or `""`, and whether it may have some
-        the next time, as it is.
+        With those of a file are its state before it was read, why it has no parts, or `""`, and whether it may have
+        some the next time, as it is.
         """
         return _core.read_files(self._tokenizer, self.limit, folder, paths, a_moment_ago())

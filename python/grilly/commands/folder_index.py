@@ -146,8 +146,8 @@ class FolderIndex:
         left = [row for row in before if row[0] in there]
         known: dict[str, int] = {}
         same: set[str] = set()
-        for (path, number, *own), state in zip(left, states(root, [row[0] for row in left]), strict=True):
-            if state == tuple(own):
+        for (path, number, *own), now in zip(left, states(root, [row[0] for row in left]), strict=True):
+            if now == tuple(own):
                 same.add(path)
             else:
                 known[path] = number
