@@ -62,7 +62,7 @@ def test_a_closed_model_keeps_no_words(run, tmp_path, name):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kept", ["in a file", "one part at a time"])
 def test_a_stream_of_texts_takes_no_memory_for_those_before(run, tiny_model, real_model_path, tmp_path, kept):
-    model, texts, part = (real_model_path, 100_000, 16_384) if LONG else (tiny_model, 30_000, 1_000)
+    model, texts, part = (real_model_path, 100_000, 8_192) if LONG else (tiny_model, 30_000, 1_000)
     done = run(
         """
         import random, sys
